@@ -1,0 +1,217 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// Role says who speaks in a message.
+type Role string
+
+// The roles of the OpenAI chat shape. Other roles (developer, function, …) are carried unchanged.
+const (
+	RoleSystem    Role = "system"
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+	RoleTool      Role = "tool"
+)
+
+// Message is one immutable chat message. The zero value is not a message.
+type Message struct {
+	raw   json.RawMessage
+	role  Role
+	calls []ToolCall
+}
+
+// ToolCall is one call a model asked for. Arguments is the JSON text the model
+// wrote, which may be invalid; ID is never empty in a normalised message.
+type ToolCall struct {
+	ID        string
+	Name      string
+	Arguments string
+}
+
+// System returns a system message.
+func System(text string) Message { return plain(RoleSystem, text) }
+
+// User returns a user message.
+func User(text string) Message { return plain(RoleUser, text) }
+
+// Tool returns the message that answers the call with the given id.
+func Tool(callID, content string) Message {
+	raw := append(make([]byte, 0, len(content)+len(callID)+64), `{"role":"tool","tool_call_id":`...)
+	raw = AppendString(raw, callID)
+	raw = append(raw, `,"content":`...)
+	raw = AppendString(raw, content)
+	return Message{raw: append(raw, '}'), role: RoleTool}
+}
+
+// Assistant returns an assistant message. Empty reasoning and no calls leave
+// their keys out; empty text together with calls is written as null.
+func Assistant(text, reasoning string, calls ...ToolCall) Message {
+	raw := append(make([]byte, 0, len(text)+len(reasoning)+96), `{"role":"assistant","content":`...)
+	if text == "" && len(calls) > 0 {
+		raw = append(raw, "null"...)
+	} else {
+		raw = AppendString(raw, text)
+	}
+	if reasoning != "" {
+		raw = append(raw, `,"reasoning_content":`...)
+		raw = AppendString(raw, reasoning)
+	}
+	if len(calls) > 0 {
+		raw = append(raw, `,"tool_calls":`...)
+		raw = appendCalls(raw, calls)
+	}
+	return Message{raw: append(raw, '}'), role: RoleAssistant, calls: calls}
+}
+
+func plain(role Role, text string) Message {
+	raw := append(make([]byte, 0, len(text)+40), `{"role":"`...)
+	raw = append(raw, role...)
+	raw = append(raw, `","content":`...)
+	raw = AppendString(raw, text)
+	return Message{raw: append(raw, '}'), role: role}
+}
+
+func appendCalls(dst []byte, calls []ToolCall) []byte {
+	dst = append(dst, '[')
+	for i, c := range calls {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"id":`...)
+		dst = AppendString(dst, c.ID)
+		dst = append(dst, `,"type":"function","function":{"name":`...)
+		dst = AppendString(dst, c.Name)
+		dst = append(dst, `,"arguments":`...)
+		dst = AppendString(dst, c.Arguments)
+		dst = append(dst, "}}"...)
+	}
+	return append(dst, ']')
+}
+
+// Decode reads a message from its JSON encoding, which it keeps (compacted).
+// It fails when raw is not a JSON object with a string role; all else is accepted.
+func Decode(raw []byte) (Message, error) {
+	if !gjson.ValidBytes(raw) {
+		return Message{}, fmt.Errorf("decode chat message: invalid JSON: %s", excerpt(raw))
+	}
+	parsed := gjson.ParseBytes(raw)
+	if !parsed.IsObject() {
+		return Message{}, fmt.Errorf("decode chat message: want an object, got %s", excerpt(raw))
+	}
+	role := parsed.Get("role")
+	if role.Type != gjson.String || role.Str == "" {
+		return Message{}, fmt.Errorf("decode chat message: \"role\" is missing or not a string: %s", excerpt(raw))
+	}
+	m := Message{raw: compact(raw), role: Role(role.Str)}
+	for _, c := range parsed.Get("tool_calls").Array() {
+		m.calls = append(m.calls, ToolCall{
+			ID:        c.Get("id").String(),
+			Name:      c.Get("function.name").String(),
+			Arguments: argumentsText(c.Get("function.arguments")),
+		})
+	}
+	return m, nil
+}
+
+// argumentsText gives the JSON text of arguments in whichever shape a server
+// sends them: a string holding JSON (the standard), the object itself, null or nothing.
+func argumentsText(v gjson.Result) string {
+	switch {
+	case !v.Exists() || v.Type == gjson.Null:
+		return "{}"
+	case v.Type == gjson.String:
+		if strings.TrimSpace(v.Str) == "" {
+			return "{}"
+		}
+		return v.Str
+	default:
+		return string(compact([]byte(v.Raw)))
+	}
+}
+
+// Role returns who speaks.
+func (m Message) Role() Role { return m.role }
+
+// JSON returns the encoding of the message, shared and not to be modified.
+func (m Message) JSON() json.RawMessage { return m.raw }
+
+// IsZero says whether m is the zero value, which is no message.
+func (m Message) IsZero() bool { return m.raw == nil }
+
+// ToolCalls returns the calls of an assistant message in order, shared and not to be modified.
+func (m Message) ToolCalls() []ToolCall { return m.calls }
+
+// ToolCallID returns the id a tool message answers, or "".
+func (m Message) ToolCallID() string { return gjson.GetBytes(m.raw, "tool_call_id").String() }
+
+// Get returns the raw value of a top-level field, or nil when there is none.
+func (m Message) Get(field string) json.RawMessage {
+	var found json.RawMessage
+	gjson.ParseBytes(m.raw).ForEach(func(key, value gjson.Result) bool {
+		if key.String() == field {
+			found = json.RawMessage(value.Raw)
+		}
+		return true
+	})
+	return found
+}
+
+// Text returns the text of the content: the string itself, or the text parts
+// joined; null, absent and non-text content give "".
+func (m Message) Text() string { return contentText(gjson.GetBytes(m.raw, "content")) }
+
+func contentText(content gjson.Result) string {
+	if content.Type == gjson.String {
+		return content.Str
+	}
+	if !content.IsArray() {
+		return ""
+	}
+	var b strings.Builder
+	content.ForEach(func(_, part gjson.Result) bool {
+		switch {
+		case part.Type == gjson.String:
+			b.WriteString(part.Str)
+		case part.Get("type").String() == "text", part.Get("type").String() == "output_text":
+			b.WriteString(part.Get("text").String())
+		}
+		return true
+	})
+	return b.String()
+}
+
+// With returns a copy of m with one top-level field set to value, which must be valid JSON.
+func (m Message) With(field string, value json.RawMessage) (Message, error) {
+	o, err := ParseObject(m.raw)
+	if err != nil {
+		return Message{}, err
+	}
+	o.Set(field, value)
+	return Decode(o.Append(nil))
+}
+
+// MarshalJSON returns the encoding as it is. Use Marshal of this package, or an
+// encoder with HTML escaping off, to keep it byte for byte.
+func (m Message) MarshalJSON() ([]byte, error) {
+	if m.raw == nil {
+		return []byte("null"), nil
+	}
+	return m.raw, nil
+}
+
+// UnmarshalJSON reads a message; see Decode.
+func (m *Message) UnmarshalJSON(raw []byte) error {
+	if isNull(raw) {
+		*m = Message{}
+		return nil
+	}
+	decoded, err := Decode(append([]byte(nil), raw...))
+	*m = decoded
+	return err
+}

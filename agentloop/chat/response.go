@@ -1,0 +1,159 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// Normalize turns the "message" object of a server's answer into an assistant
+// message that can be sent back to any server:
+//
+//   - null fields are dropped, except content; absent content becomes null next
+//     to tool calls and "" without them;
+//   - every tool call gets type "function", its arguments as a JSON string (an
+//     object is encoded, null and blank become {}), and an id: a missing one, or
+//     one for which taken reports true, is replaced by mint();
+//   - reasoning found under another name or in a content part is also written as
+//     reasoning_content, the field multi-turn chat templates read;
+//   - all other fields stay as they came, in their order.
+//
+// Arguments that are not valid JSON are kept as the model wrote them.
+func Normalize(raw []byte, taken func(id string) bool, mint func() string) (Message, error) {
+	o, err := ParseObject(raw)
+	if err != nil {
+		return Message{}, fmt.Errorf("read the assistant message: %w", err)
+	}
+	kept := o[:0:0]
+	for _, f := range o {
+		if f.Key == "content" || f.Key == "role" || !isNull(f.Value) {
+			kept = append(kept, f)
+		}
+	}
+	o = kept
+	o.Set("role", quote(string(RoleAssistant)))
+	calls, err := normalizeCalls(&o, taken, mint)
+	if err != nil {
+		return Message{}, err
+	}
+	switch content := o.Get("content"); {
+	case isNull(content) && len(calls) > 0:
+		o.Set("content", json.RawMessage("null"))
+	case isNull(content):
+		o.Set("content", json.RawMessage(`""`))
+	}
+	m := Message{raw: compact(o.Append(nil)), role: RoleAssistant, calls: calls}
+	if reasoning := m.NativeReasoning(); reasoning != "" && o.Get("reasoning_content") == nil {
+		o.Set("reasoning_content", quote(reasoning))
+		m.raw = compact(o.Append(nil))
+	}
+	return m, nil
+}
+
+func normalizeCalls(o *Object, taken func(string) bool, mint func() string) ([]ToolCall, error) {
+	list := o.Get("tool_calls")
+	if list == nil {
+		return nil, nil
+	}
+	parsed := gjson.ParseBytes(list)
+	if !parsed.IsArray() {
+		return nil, fmt.Errorf("read the assistant message: \"tool_calls\" is not an array: %s", excerpt(list))
+	}
+	var calls []ToolCall
+	seen := make(map[string]bool)
+	encoded := []byte{'['}
+	for _, item := range parsed.Array() {
+		call, err := ParseObject([]byte(item.Raw))
+		if err != nil {
+			return nil, fmt.Errorf("read the assistant message: tool call %d: %w", len(calls)+1, err)
+		}
+		function := gjson.ParseBytes(call.Get("function"))
+		c := ToolCall{
+			ID:        gjson.ParseBytes(call.Get("id")).String(),
+			Name:      function.Get("name").String(),
+			Arguments: argumentsText(function.Get("arguments")),
+		}
+		if c.ID == "" || seen[c.ID] || (taken != nil && taken(c.ID)) {
+			c.ID = mint()
+		}
+		seen[c.ID] = true
+		var f Object
+		if function.IsObject() {
+			if f, err = ParseObject([]byte(function.Raw)); err != nil {
+				return nil, err
+			}
+		}
+		f.Set("name", quote(c.Name))
+		f.Set("arguments", quote(c.Arguments))
+		call.Set("id", quote(c.ID))
+		call.Set("type", json.RawMessage(`"function"`))
+		call.Set("function", f.Append(nil))
+		call.Delete("index") // a leftover of streaming that strict servers refuse
+		if len(calls) > 0 {
+			encoded = append(encoded, ',')
+		}
+		encoded = call.Append(encoded)
+		calls = append(calls, c)
+	}
+	if len(calls) == 0 {
+		o.Delete("tool_calls") // servers refuse an empty list in a request
+		return nil, nil
+	}
+	o.Set("tool_calls", append(encoded, ']'))
+	return calls, nil
+}
+
+// NativeReasoning returns the reasoning a server sent apart from the answer, in
+// the first shape that has any: reasoning_content, reasoning (a string, or an
+// object with text), the texts and summaries of reasoning_details, or thinking
+// parts of the content. It returns "" when there is none.
+func (m Message) NativeReasoning() string {
+	root := gjson.ParseBytes(m.raw)
+	for _, key := range []string{"reasoning_content", "reasoning"} {
+		v := root.Get(key)
+		if v.Type == gjson.String && strings.TrimSpace(v.Str) != "" {
+			return v.Str
+		}
+		if text := v.Get("text"); v.IsObject() && text.Type == gjson.String && text.Str != "" {
+			return text.Str
+		}
+	}
+	if s := joinParts(root.Get("reasoning_details"), "text", "summary"); s != "" {
+		return s
+	}
+	var b strings.Builder
+	root.Get("content").ForEach(func(_, part gjson.Result) bool {
+		if t := part.Get("type").String(); t == "thinking" || t == "reasoning" {
+			for _, key := range []string{"thinking", "text", "reasoning"} {
+				if v := part.Get(key); v.Type == gjson.String {
+					b.WriteString(v.Str)
+					break
+				} else if v.IsArray() {
+					b.WriteString(contentText(v))
+					break
+				}
+			}
+		}
+		return true
+	})
+	return b.String()
+}
+
+func joinParts(list gjson.Result, keys ...string) string {
+	var texts []string
+	if !list.IsArray() {
+		return ""
+	}
+	list.ForEach(func(_, part gjson.Result) bool {
+		for _, key := range keys {
+			if v := part.Get(key); v.Type == gjson.String && v.Str != "" {
+				texts = append(texts, v.Str)
+				break
+			}
+		}
+		return true
+	})
+	return strings.Join(texts, "\n")
+}

@@ -1,0 +1,8 @@
+// Package model talks to language models: one Client interface, an
+// OpenAI-compatible chat client over net/http, and decorators over the same
+// interface for retries, several servers and limits.
+//
+// It classifies every failure (Error, Kind) so that callers can tell an endpoint
+// in trouble from a request the model can't take. It never decides what a
+// rollout does about a failure and never logs keys or bodies.
+package model

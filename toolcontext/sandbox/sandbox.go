@@ -1,0 +1,112 @@
+package sandbox
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Provider creates sandboxes of one kind. Its methods may be called from many goroutines at once.
+type Provider interface {
+	// Name is the backend's name in configs: local, docker, ….
+	Name() string
+	// Create makes a sandbox ready for commands. On error nothing is left behind.
+	Create(ctx context.Context, spec Spec) (Sandbox, error)
+	// Reap removes what owners that no longer live have left on this machine, and
+	// returns how many sandboxes that were. It never touches what a live owner holds.
+	Reap(ctx context.Context) (int, error)
+	// Close releases the provider; sandboxes still open are closed first.
+	Close(ctx context.Context) error
+}
+
+// Spec says what sandbox a rollout needs. Fields a backend can't honour make
+// Create fail; they are never silently ignored.
+type Spec struct {
+	Rollout string            // id of the rollout, for labels and directory names
+	Image   string            // container image; "" means the backend's default
+	Dir     string            // working directory of commands; "" means the backend's default
+	Env     map[string]string // environment of every command, beyond the backend's own
+}
+
+// Sandbox is the place one rollout's commands run in. Its methods may be called
+// from many goroutines at once; commands of one Session run one after another.
+// After Close every method fails with ErrClosed.
+type Sandbox interface {
+	// Exec runs a command to its end. A non-zero exit code, a timeout or a
+	// cancelled ctx is a Result (with partial output); an error means the sandbox
+	// failed. Exec returns when the command's own process has ended, also when
+	// children it left behind keep its pipes open. On timeout and cancel the whole
+	// process tree is killed before Exec returns.
+	Exec(ctx context.Context, c Command) (Result, error)
+	// Upload unpacks a tar stream under dir, which is created. Entries that would
+	// land outside dir are an error and nothing outside is written.
+	Upload(ctx context.Context, tar io.Reader, dir string) error
+	// Download returns a file or a directory as a tar stream whose entry names are
+	// relative to path's parent. A path that does not exist wraps fs.ErrNotExist.
+	Download(ctx context.Context, path string) (io.ReadCloser, error)
+	// KillAll ends every process started in the sandbox, background ones included,
+	// and returns when they are gone. The sandbox stays usable.
+	KillAll(ctx context.Context) error
+	// Info describes the sandbox.
+	Info() Info
+	// Close ends every process and removes the sandbox. A second Close does nothing.
+	Close(ctx context.Context) error
+}
+
+// Info describes a live sandbox.
+type Info struct {
+	Backend string // the provider's name
+	ID      string // unique on this machine
+	Image   string // image reference, "" where there is none
+	Digest  string // content digest of the image, "" where there is none
+	Home    string // home directory of commands
+	Dir     string // working directory a new session starts in
+	TempDir string // a directory for scratch files inside the sandbox
+}
+
+// Command is one command. Exactly one of Args and Script is set.
+type Command struct {
+	Args   []string // program and arguments, run without a shell
+	Script string   // text run by the sandbox's shell (bash where there is one, else sh)
+	// Session keeps state between scripts: the script starts with the working
+	// directory and exported variables that the last Session script left, and
+	// leaves its own. Only for Script.
+	Session bool
+	Dir     string            // working directory of this command only; "" means the session's or the sandbox's
+	Env     map[string]string // added to the environment of this command only
+	Stdin   io.Reader         // nil means /dev/null
+	Timeout time.Duration     // wall clock from the start of the process; 0 means none but ctx
+	// MaxOutput bounds the bytes kept of each stream while they are produced:
+	// the first 40 % and the last 60 %. 0 means DefaultMaxOutput.
+	MaxOutput int
+	// Merge writes stderr into Stdout in the order the command wrote them.
+	Merge bool
+}
+
+// DefaultMaxOutput is how many bytes of each stream are kept when a Command does not say.
+const DefaultMaxOutput = 1 << 20
+
+// Exit codes reported for commands that the sandbox ended.
+const (
+	ExitTimeout   = 124
+	ExitCancelled = 130
+)
+
+// Result is how a command ended.
+type Result struct {
+	Stdout, Stderr Output
+	ExitCode       int // 128+n when signal n ended it; ExitTimeout; ExitCancelled
+	TimedOut       bool
+	Cancelled      bool // ctx ended first
+	Duration       time.Duration
+}
+
+// Output is what was kept of one stream.
+type Output struct {
+	Head  []byte // the beginning; everything when Total == len(Head)+len(Tail)
+	Tail  []byte // the end, when the middle was dropped or does not fit in Head
+	Total int64  // bytes the command wrote
+}
+
+// Omitted returns how many bytes in the middle were dropped.
+func (o Output) Omitted() int64 { return o.Total - int64(len(o.Head)) - int64(len(o.Tail)) }
