@@ -45,7 +45,8 @@ func Normalize(raw []byte, taken func(id string) bool, mint func() string) (Mess
 		o.Set("content", json.RawMessage(`""`))
 	}
 	m := Message{raw: compact(o.Append(nil)), role: RoleAssistant, calls: calls}
-	if reasoning := m.NativeReasoning(); reasoning != "" && o.Get("reasoning_content") == nil {
+	sent := strings.TrimSpace(gjson.ParseBytes(o.Get("reasoning_content")).String())
+	if reasoning := m.NativeReasoning(); reasoning != "" && sent == "" {
 		o.Set("reasoning_content", quote(reasoning))
 		m.raw = compact(o.Append(nil))
 	}
