@@ -1,0 +1,70 @@
+package model
+
+import (
+	"html"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// excerptRunes is how much of what a server sent an error shows.
+const excerptRunes = 300
+
+// excerpt makes foreign text fit for one line of an error: secrets out first,
+// then white space and control characters folded, then shortened.
+func (t *target) excerpt(text string) string {
+	text = t.redact(text)
+	if len(text) > 16<<10 {
+		text = text[:16<<10]
+	}
+	return t.shorten(foldSpace(text), excerptRunes)
+}
+
+// excerptEnd quotes the last characters of a cut body.
+func (t *target) excerptEnd(raw []byte) string {
+	text := foldSpace(t.redact(string(raw)))
+	const keep = 60
+	if utf8.RuneCountInString(text) > keep {
+		runes := []rune(text[max(0, len(text)-4*keep):])
+		text = "…" + string(runes[max(0, len(runes)-keep):])
+	}
+	return "\"" + text + "\""
+}
+
+func (t *target) shorten(text string, runes int) string {
+	if len(text) <= runes {
+		return text
+	}
+	n := 0
+	for i := range text {
+		if n == runes {
+			return text[:i] + "…"
+		}
+		n++
+	}
+	return text
+}
+
+// foldSpace makes runs of white space and control characters one space.
+func foldSpace(text string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r)
+	}), " ")
+}
+
+var (
+	titleElement = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
+	markup       = regexp.MustCompile(`(?is)<(script|style|head)\b.*?</(script|style|head)>|<!--.*?-->|<[^>]*>`)
+)
+
+// pageText reduces a web page to its title, or else to its first words.
+func pageText(raw []byte) string {
+	page := string(raw)
+	title := titleElement.FindStringSubmatch(page)
+	if title != nil && strings.TrimSpace(title[1]) != "" {
+		return html.UnescapeString(foldSpace(title[1]))
+	}
+	page = markup.ReplaceAllString(page, " ")
+	return html.UnescapeString(foldSpace(page))
+}

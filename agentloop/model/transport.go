@@ -1,0 +1,55 @@
+package model
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Limits tunes a transport; the zero value suits thousands of concurrent
+// requests to a few hosts.
+type Limits struct {
+	ConnsPerHost     int           // connections to one host; 0 means no limit
+	IdleConnsPerHost int           // kept-alive connections to one host; 0 means 16,384
+	IdleTimeout      time.Duration // how long one is kept; 0 means 30 s
+	DialTimeout      time.Duration // for connecting and for the TLS handshake, each; 0 means 15 s
+
+	// Proxy chooses a proxy per request; nil means none, whatever HTTP_PROXY says.
+	// http.ProxyFromEnvironment follows the usual variables.
+	Proxy func(*http.Request) (*url.URL, error)
+}
+
+// NewTransport returns a transport for many concurrent requests to few hosts:
+// keep-alive over HTTP/1.1, HTTP/2 over TLS, no compression (an answer's size is
+// what was sent) and no proxy unless asked for.
+func NewTransport(l Limits) *http.Transport {
+	if l.IdleConnsPerHost == 0 {
+		l.IdleConnsPerHost = 16384
+	}
+	if l.IdleTimeout == 0 {
+		l.IdleTimeout = 30 * time.Second
+	}
+	if l.DialTimeout == 0 {
+		l.DialTimeout = 15 * time.Second
+	}
+	dialer := &net.Dialer{Timeout: l.DialTimeout, KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		Proxy:                 l.Proxy,
+		DialContext:           dialer.DialContext,
+		ForceAttemptHTTP2:     true,
+		MaxConnsPerHost:       l.ConnsPerHost,
+		MaxIdleConnsPerHost:   l.IdleConnsPerHost,
+		IdleConnTimeout:       l.IdleTimeout,
+		TLSHandshakeTimeout:   l.DialTimeout,
+		ExpectContinueTimeout: time.Second,
+		DisableCompression:    true,
+		// Small buffers: there are as many as connections, and large bodies
+		// bypass them.
+		ReadBufferSize:         4 << 10,
+		WriteBufferSize:        4 << 10,
+		MaxResponseHeaderBytes: 256 << 10,
+		// Finds a dead connection that many requests share.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
+	}
+}
