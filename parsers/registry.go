@@ -1,0 +1,140 @@
+package parsers
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Format is one tool-call format: how it is read and how it is written. Formats
+// come from [Lookup] or [All]; they are immutable and safe for concurrent use.
+type Format struct {
+	name        string
+	aliases     []string
+	description string
+	models      string
+	ids         idStyle
+	random      io.Reader
+	machine     func() machine
+}
+
+var _ Parser = (*Format)(nil)
+
+// Name returns the name of the format, as in a configuration file.
+func (f *Format) Name() string { return f.name }
+
+// Aliases returns the other names that [Lookup] accepts for the format.
+func (f *Format) Aliases() []string { return append([]string(nil), f.aliases...) }
+
+// Description says in one line what calls look like.
+func (f *Format) Description() string { return f.description }
+
+// Models says which models write the format.
+func (f *Format) Models() string { return f.models }
+
+// WithRandom returns a copy of the format that takes its random ids from r
+// instead of crypto/rand; r is read once per response.
+func (f *Format) WithRandom(r io.Reader) *Format {
+	c := *f
+	c.random = r
+	return &c
+}
+
+// Parse implements [Parser].
+func (f *Format) Parse(text string, tools []Tool) Parsed {
+	p := f.pass(tools)
+	p.text, p.final = text, true
+	f.machine().scan(&p)
+	return p.result()
+}
+
+// Stream implements [Parser].
+func (f *Format) Stream(tools []Tool) Stream {
+	s := &textStream{machine: f.machine(), pass: f.pass(tools)}
+	s.pass.stream = true
+	return s
+}
+
+func (f *Format) pass(tools []Tool) pass {
+	return pass{tools: tools, cut: -1, ids: ids{random: f.random, style: f.ids}}
+}
+
+// All returns every format, the ones most models use first.
+func All() []*Format {
+	return formats()
+}
+
+// Names returns the names and aliases that [Lookup] accepts, in the order of [All].
+func Names() []string {
+	var names []string
+	for _, f := range formats() {
+		names = append(append(names, f.name), f.aliases...)
+	}
+	return names
+}
+
+// Lookup returns the format registered under name or one of its aliases. The
+// error for an unknown name lists all names and proposes the nearest.
+func Lookup(name string) (*Format, error) {
+	all := formats()
+	for _, f := range all {
+		if f.name == name {
+			return f, nil
+		}
+		for _, alias := range f.aliases {
+			if alias == name {
+				return f, nil
+			}
+		}
+	}
+	names := Names()
+	hint := ""
+	if near := nearest(name, names); near != "" {
+		hint = fmt.Sprintf(", did you mean %q?", near)
+	}
+	return nil, &UnknownError{Name: name, message: fmt.Sprintf("unknown tool-call parser %q%s (available: %s)", name, hint, strings.Join(names, ", "))}
+}
+
+// UnknownError is the error of [Lookup] for a name that no format has.
+type UnknownError struct {
+	// Name is what was looked up.
+	Name    string
+	message string
+}
+
+// Error lists the names there are and the one that was probably meant.
+func (e *UnknownError) Error() string { return e.message }
+
+// nearest returns the candidate that takes the fewest edits to reach from name,
+// or "" when none is near.
+func nearest(name string, candidates []string) string {
+	best, bestDistance := "", len(name)/2+1
+	for _, c := range candidates {
+		if d := editDistance(strings.ToLower(strings.ReplaceAll(name, "-", "_")), c); d < bestDistance {
+			best, bestDistance = c, d
+		}
+	}
+	return best
+}
+
+// editDistance counts the insertions, deletions and replacements of bytes that
+// turn a into b.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := diagonal
+			if a[i-1] != b[j-1] {
+				cost++
+			}
+			diagonal = row[j]
+			row[j] = min(cost, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,149 @@
+package parsers
+
+import "strings"
+
+// taggedJSON reads formats that put JSON between two tags, such as
+//
+//	<tool_call>
+//	{"name": "f", "arguments": {"a": 1}}
+//	</tool_call>
+//
+// The JSON is one call object or an array of them. The end of the JSON is found
+// by its grammar, so a tag inside a string is data. A block that is not such
+// JSON makes the whole response plain text. A missing closing tag at the end of
+// the text is forgiven when the JSON is complete.
+type taggedJSON struct {
+	open  []string // any of them opens a block
+	close []string // any of them closes it; none where the format has no closing tag
+	keys  callKeys
+
+	state taggedState
+	pos   int
+	body  span // the JSON of the block that is being read
+	value jsonScanner
+}
+
+type taggedState uint8
+
+const (
+	taggedText  taggedState = iota // before a block
+	taggedBody                     // behind the opening tag
+	taggedValue                    // inside the JSON
+	taggedClose                    // behind the JSON
+	taggedEnd                      // nothing that follows matters
+)
+
+// lookahead says what stands at a position.
+type lookahead uint8
+
+const (
+	lookMore  lookahead = iota // the text ends inside what is looked for
+	lookFound                  // it is there
+	lookOther                  // something else is there
+)
+
+// look says which of the words, if any, stands at pos.
+func (p *pass) look(pos int, words ...string) (lookahead, int) {
+	rest, partial := p.text[pos:], false
+	for i, w := range words {
+		if strings.HasPrefix(rest, w) {
+			return lookFound, i
+		}
+		partial = partial || strings.HasPrefix(w, rest)
+	}
+	if partial {
+		return lookMore, 0
+	}
+	return lookOther, 0
+}
+
+func (m *taggedJSON) scan(p *pass) {
+	for !p.failed {
+		switch m.state {
+		case taggedText:
+			i, which := p.findAny(&m.pos, m.open)
+			if i < 0 {
+				p.content(m.pos)
+				return
+			}
+			p.mark(i)
+			m.pos = i + len(m.open[which])
+			m.state = taggedBody
+		case taggedBody:
+			var ok bool
+			if m.pos, ok = p.skipSpace(m.pos); !ok {
+				return
+			}
+			if c := p.text[m.pos]; c == '{' || c == '[' {
+				m.value.reset(m.pos)
+				m.body.start = m.pos
+				m.state = taggedValue
+				continue
+			}
+			if !m.closeTag(p) {
+				return
+			}
+		case taggedValue:
+			switch m.value.scan(p.text) {
+			case scanMore:
+				if p.final {
+					p.fail()
+				}
+				return
+			case scanBad:
+				p.fail()
+				return
+			}
+			m.pos, m.body.end = m.value.pos, m.value.pos
+			m.state = taggedClose
+			if len(m.close) == 0 {
+				m.emit(p)
+				m.state = taggedEnd
+			}
+		case taggedClose:
+			var ok bool
+			if m.pos, ok = p.skipSpace(m.pos); !ok {
+				if p.final {
+					m.emit(p)
+				}
+				return
+			}
+			if !m.closeTag(p) {
+				if p.final && !p.failed { // the text was cut inside the closing tag
+					m.emit(p)
+				}
+				return
+			}
+			m.emit(p)
+		case taggedEnd:
+			return
+		}
+	}
+}
+
+// closeTag moves behind the closing tag that must stand here. It returns false
+// when the text ends inside it, and when something else stands here.
+func (m *taggedJSON) closeTag(p *pass) bool {
+	found, which := p.look(m.pos, m.close...)
+	switch found {
+	case lookFound:
+		m.pos += len(m.close[which])
+		m.state = taggedText
+		return true
+	case lookOther:
+		p.fail()
+	}
+	return false
+}
+
+// emit records the calls of the block.
+func (m *taggedJSON) emit(p *pass) {
+	calls, ok := callsFromJSON(p.text[m.body.start:m.body.end], m.keys)
+	if !ok {
+		p.fail()
+		return
+	}
+	for _, c := range calls {
+		p.call(c)
+	}
+}

@@ -1,0 +1,271 @@
+package parsers
+
+import "strings"
+
+// xmlGrammar is a format that writes each argument into an element of its own:
+//
+//	<tool_call>
+//	<function=NAME>
+//	<parameter=KEY>
+//	VALUE
+//	</parameter>
+//	</function>
+//	</tool_call>
+type xmlGrammar struct {
+	blockOpen, blockClose string
+	callOpen, callClose   string // callOpen is the part before the name
+	argOpen, argClose     string // argOpen is the part before the key
+	// header reads the rest of an opening tag, up to its >.
+	header func(tag string) (name string, attrs string, ok bool)
+	// value turns the text of an argument into JSON.
+	value func(text, attrs string, types typeSet) string
+	// bare accepts calls without a block around them if the text has no block.
+	bare bool
+	// forgiving takes a call whose end is missing, marked as truncated;
+	// otherwise such a call is dropped.
+	forgiving bool
+}
+
+// xmlMachine reads an xmlGrammar.
+type xmlMachine struct {
+	*xmlGrammar
+	state xmlState
+	pos   int
+	first int // where the first call outside a block stands
+
+	inBlock bool // a block was seen, so calls outside of one do not count
+	name    string
+	key     string
+	attrs   string
+	start   int // of the value that is being read
+	args    jsonObject
+	shown   strings.Builder // the arguments as far as a stream has given them out
+}
+
+type xmlState uint8
+
+const (
+	xmlText   xmlState = iota // outside of blocks
+	xmlHold                   // behind a call outside a block: does a block follow?
+	xmlBlock                  // inside a block, between calls
+	xmlHeader                 // inside the opening tag of a call
+	xmlCall                   // inside a call, between arguments
+	xmlKey                    // inside the opening tag of an argument
+	xmlValue                  // inside an argument
+)
+
+func (m *xmlMachine) scan(p *pass) {
+	for m.step(p) {
+	}
+	if p.final && m.state >= xmlCall {
+		m.cutOff(p)
+	}
+}
+
+// step takes one step and returns false when more text is needed.
+func (m *xmlMachine) step(p *pass) bool {
+	switch m.state {
+	case xmlText:
+		markers := []string{m.blockOpen}
+		if m.bare && !m.inBlock {
+			markers = []string{m.blockOpen, m.callOpen}
+		}
+		i, which := p.findAny(&m.pos, markers)
+		switch {
+		case i < 0:
+			p.content(m.pos)
+			return false
+		case which == 1:
+			p.content(i)
+			m.first, m.pos = i, i+len(m.callOpen)
+			m.state = xmlHold
+		default:
+			m.enter(p, i)
+		}
+	case xmlHold:
+		if i := p.find(&m.pos, m.blockOpen); i >= 0 {
+			m.enter(p, i)
+			return true
+		}
+		if !p.final {
+			return false
+		}
+		p.mark(m.first)
+		m.pos, m.state = m.first, xmlBlock
+	case xmlBlock:
+		i, which := p.findAny(&m.pos, []string{m.callOpen, m.blockClose})
+		if i < 0 {
+			return false
+		}
+		if which == 0 {
+			m.pos, m.state = i+len(m.callOpen), xmlHeader
+		} else {
+			m.leave(i)
+		}
+		m.start = m.pos
+	case xmlHeader, xmlKey:
+		return m.tag(p)
+	case xmlCall:
+		i, which := p.findAny(&m.pos, []string{m.argOpen, m.callClose, m.callOpen, m.blockClose})
+		if i < 0 {
+			return false
+		}
+		switch which {
+		case 0:
+			m.pos, m.state = i+len(m.argOpen), xmlKey
+			m.start = m.pos
+		case 1:
+			m.emit(p, false)
+			m.pos, m.state = i+len(m.callClose), xmlBlock
+		case 2: // the end of this call is missing
+			m.end(p, false)
+			m.pos, m.state = i+len(m.callOpen), xmlHeader
+			m.start = m.pos
+		case 3:
+			m.end(p, false)
+			m.leave(i)
+		}
+	case xmlValue:
+		i, which := p.findAny(&m.pos, []string{m.argClose, m.argOpen, m.callClose, m.blockClose})
+		if i < 0 {
+			return false
+		}
+		m.setArg(p, p.text[m.start:i])
+		m.pos, m.state = i, xmlCall
+		if which == 0 {
+			m.pos += len(m.argClose)
+		}
+	}
+	return true
+}
+
+// enter goes behind the opening tag of a block.
+func (m *xmlMachine) enter(p *pass, at int) {
+	p.mark(at)
+	m.inBlock = true
+	m.pos, m.state = at+len(m.blockOpen), xmlBlock
+}
+
+// leave goes behind the closing tag of a block. Without blocks that is only a
+// stray tag.
+func (m *xmlMachine) leave(at int) {
+	m.pos, m.state = at+len(m.blockClose), xmlBlock
+	if m.inBlock {
+		m.state = xmlText
+	}
+}
+
+// tag reads the opening tag of a call or of an argument up to its >. A tag
+// without one is skipped.
+func (m *xmlMachine) tag(p *pass) bool {
+	inCall := m.state == xmlKey
+	i := strings.IndexAny(p.text[m.pos:], "<>")
+	if i < 0 {
+		m.pos = len(p.text)
+		return false
+	}
+	m.pos += i
+	m.state = xmlBlock
+	if inCall {
+		m.state = xmlCall
+	}
+	if p.text[m.pos] == '<' {
+		return true
+	}
+	name, attrs, ok := m.header(p.text[m.start:m.pos])
+	m.pos++
+	switch {
+	case !ok || name == "" && !inCall:
+	case inCall:
+		m.key, m.attrs, m.start, m.state = name, attrs, m.pos, xmlValue
+	default:
+		m.name, m.state = name, xmlCall
+		m.args = jsonObject{}
+		m.shown = strings.Builder{}
+		p.begin("", name)
+	}
+	return true
+}
+
+// setArg records the argument that was read, and shows it to a stream.
+func (m *xmlMachine) setArg(p *pass, text string) {
+	value := m.value(text, m.attrs, p.argTypes(m.name, m.key))
+	again := m.args.set(m.key, value)
+	if p.open == nil || again {
+		return // a repeated key is put right by the call as a whole
+	}
+	separator := ", "
+	if len(m.args.keys) == 1 {
+		separator = "{"
+	}
+	m.shown.WriteString(separator)
+	m.shown.WriteString(jsonString(m.key))
+	m.shown.WriteString(": ")
+	m.shown.WriteString(value)
+	p.grow(m.shown.String())
+}
+
+// emit records the call.
+func (m *xmlMachine) emit(p *pass, truncated bool) {
+	p.call(Call{Name: m.name, Arguments: m.args.text(), Truncated: truncated})
+}
+
+// end records a call whose end is missing, or drops it.
+func (m *xmlMachine) end(p *pass, truncated bool) {
+	if m.forgiving {
+		m.emit(p, truncated)
+	} else {
+		p.drop()
+	}
+}
+
+// cutOff ends the call that the end of the text has cut.
+func (m *xmlMachine) cutOff(p *pass) {
+	if m.state == xmlValue && m.forgiving {
+		m.setArg(p, p.text[m.start:])
+	}
+	m.end(p, true)
+	m.state, m.pos = xmlBlock, len(p.text)
+}
+
+// equalsHeader reads the rest of <function=NAME>.
+func equalsHeader(tag string) (string, string, bool) {
+	return strings.TrimSpace(tag), "", true
+}
+
+// attributeHeader reads the rest of <invoke name="NAME">, from the name on;
+// quotes may be single, double or missing. What follows the name is attrs.
+func attributeHeader(tag string) (string, string, bool) {
+	tag = strings.TrimSpace(tag)
+	if tag == "" {
+		return "", "", false
+	}
+	if q := tag[0]; q == '"' || q == '\'' {
+		end := strings.IndexByte(tag[1:], q)
+		if end < 0 {
+			return "", "", false
+		}
+		return strings.TrimSpace(tag[1 : 1+end]), tag[2+end:], true
+	}
+	name, attrs, _ := strings.Cut(tag, " ")
+	return name, attrs, true
+}
+
+// qwen3Coder is the format of Qwen3-Coder.
+func qwen3Coder() *xmlGrammar {
+	return &xmlGrammar{
+		blockOpen: "<tool_call>", blockClose: "</tool_call>",
+		callOpen: "<function=", callClose: "</function>",
+		argOpen: "<parameter=", argClose: "</parameter>",
+		header: equalsHeader, value: lineValue,
+		bare: true, forgiving: true,
+	}
+}
+
+// lineValue reads a value that stands on lines of its own: one newline on
+// either side is markup, everything else is data.
+func lineValue(text, _ string, types typeSet) string {
+	return textArgument(strings.TrimSuffix(strings.TrimPrefix(text, "\n"), "\n"), types)
+}
+
+func newQwen3Coder() machine { return &xmlMachine{xmlGrammar: qwen3Coder()} }
