@@ -1,0 +1,82 @@
+package config
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Seconds is a length of time as users write it: a number of seconds, fractions allowed.
+type Seconds float64
+
+// Duration returns s as a time.Duration.
+func (s Seconds) Duration() time.Duration {
+	return time.Duration(float64(s) * float64(time.Second))
+}
+
+// Mode is the command a configuration is resolved for.
+type Mode string
+
+// The commands that run rollouts.
+const (
+	Evaluate Mode = "evaluate"
+	Process  Mode = "process"
+)
+
+// Env is the env: section, the same for every environment. An environment adds
+// fields of its own to the section with a struct of its own, written the same way:
+//
+//	yaml      the key
+//	help      one sentence for people, in lower case
+//	default   the value when nobody gives one, written as on the command line
+//	min, max  bounds of a number, or of the numbers in a list or map
+//	not       a number that is refused although it lies between the bounds
+//	choices   the words allowed, separated by commas
+//	unit      what a number counts
+//	nullable  "true" where null is allowed for text; it then means ""
+//	type      "object" where a json.RawMessage must hold a JSON object
+//	mode      the one command in which the field acts
+//	affects   "no" where changing the field can't change a result, so that a
+//	          resumed run may change it (see Resolved.Digest)
+type Env struct {
+	GroupSize            int             `yaml:"group_size" default:"4" min:"1" unit:"rollouts" mode:"process" help:"rollouts of one item that form a group"`
+	TotalSteps           int             `yaml:"total_steps" default:"1000" min:"1" unit:"groups" mode:"process" affects:"no" help:"groups to run; a resumed run may raise it"`
+	Attempts             int             `yaml:"attempts" default:"1" min:"1" unit:"rollouts" mode:"evaluate" affects:"no" help:"attempts at each item, for pass@k; a resumed run may raise it"`
+	MaxNumWorkers        int             `yaml:"max_num_workers" default:"-1" min:"-1" not:"0" unit:"groups" mode:"process" affects:"no" help:"groups in flight; -1 means max_num_workers_per_node times the number of servers"`
+	MaxNumWorkersPerNode int             `yaml:"max_num_workers_per_node" default:"8" min:"1" unit:"groups" mode:"process" affects:"no" help:"groups in flight per model server when max_num_workers is -1"`
+	MaxEvalWorkers       int             `yaml:"max_eval_workers" default:"16" min:"1" unit:"rollouts" mode:"evaluate" affects:"no" help:"rollouts in flight"`
+	Seed                 int64           `yaml:"seed" default:"0" help:"start of every random choice the harness makes; the same seed makes the same choices"`
+	SystemPrompt         string          `yaml:"system_prompt" nullable:"true" help:"text of the system message; null sends none, tools never go in here"`
+	MaxAgentTurns        int             `yaml:"max_agent_turns" default:"30" min:"1" unit:"model calls" help:"model calls a rollout may make"`
+	MaxTokenLength       int             `yaml:"max_token_length" default:"2048" min:"1" unit:"tokens" help:"longest completion of one model call"`
+	AgentTemperature     float64         `yaml:"agent_temperature" default:"1.0" min:"0" help:"sampling temperature"`
+	ExtraBody            json.RawMessage `yaml:"extra_body" type:"object" help:"further fields of every chat request, sent as written; messages, model, tools, stream and n belong to the harness"`
+	ToolCallParser       string          `yaml:"tool_call_parser" default:"hermes" help:"parser for tool calls that a server returns as plain text"`
+	ParallelToolCalls    bool            `yaml:"parallel_tool_calls" default:"false" help:"run the tool calls of one turn side by side instead of in order"`
+	GraceTurn            bool            `yaml:"grace_turn" default:"false" help:"one last model call without tools when max_agent_turns is reached"`
+	RolloutTimeout       Seconds         `yaml:"rollout_timeout" default:"0" min:"0" help:"wall clock the agent has for a rollout; 0 is no limit"`
+	RolloutTokenLimit    int             `yaml:"rollout_token_limit" default:"0" min:"0" unit:"tokens" help:"prompt and completion tokens a rollout may use in all; 0 is no limit"`
+
+	EnabledToolsets        []string       `yaml:"enabled_toolsets" help:"toolsets the agent gets; null gives it every available tool"`
+	DisabledToolsets       []string       `yaml:"disabled_toolsets" help:"toolsets taken away from those enabled or drawn"`
+	Distribution           string         `yaml:"distribution" nullable:"true" help:"named distribution that toolsets are drawn from once per group; not together with enabled_toolsets"`
+	ToolPoolSize           int            `yaml:"tool_pool_size" default:"128" min:"1" unit:"tool calls" affects:"no" help:"tool calls executing at once over all rollouts"`
+	DefaultResultSizeChars int            `yaml:"default_result_size_chars" default:"100000" min:"1" unit:"characters" help:"a longer tool result is written to a file in the sandbox and replaced by a preview"`
+	TurnBudgetChars        int            `yaml:"turn_budget_chars" default:"200000" min:"1" unit:"characters" help:"tool results of one turn together; the largest are written to files first"`
+	PreviewSizeChars       int            `yaml:"preview_size_chars" default:"1500" min:"1" unit:"characters" help:"length of the preview that replaces a result"`
+	ToolResultOverrides    map[string]int `yaml:"tool_result_overrides" min:"1" unit:"characters" help:"result size per tool name in place of the default; read_file is never replaced and can't be named"`
+
+	TerminalBackend      string  `yaml:"terminal_backend" default:"local" help:"where sandboxes run"`
+	TerminalTimeout      Seconds `yaml:"terminal_timeout" default:"120" min:"0.001" help:"limit of one command in the sandbox"`
+	MaxStartingSandboxes int     `yaml:"max_starting_sandboxes" default:"0" min:"0" unit:"sandboxes" affects:"no" help:"sandboxes starting at once; 0 lets the harness choose"`
+
+	VerifyTimeout  Seconds `yaml:"verify_timeout" default:"600" min:"0.001" affects:"no" help:"limit of scoring one rollout; one that exceeds it is not scored"`
+	Retries        int     `yaml:"retries" default:"1" min:"0" affects:"no" help:"more tries of a rollout that failed for a reason that is not the agent's"`
+	MaxUnscored    float64 `yaml:"max_unscored" default:"0.1" min:"0" max:"1" affects:"no" help:"share of rollouts that may stay unscored before the run ends with a warning and a non-zero exit code"`
+	PassThreshold  float64 `yaml:"pass_threshold" default:"1.0" help:"score from which a rollout counts as passed"`
+	InterruptGrace Seconds `yaml:"interrupt_grace" default:"10" min:"0" affects:"no" help:"time that running rollouts get to finish after the first Ctrl-C"`
+
+	EnsureScoresAreNotSame bool   `yaml:"ensure_scores_are_not_same" default:"true" mode:"process" help:"leave out groups whose scores are all equal; false unless set"`
+	IncludeMessages        bool   `yaml:"include_messages" default:"false" mode:"process" help:"put the conversations into the saved groups; true unless set"`
+	DataPathToSaveGroups   string `yaml:"data_path_to_save_groups" nullable:"true" mode:"process" affects:"no" help:"JSONL file that scored groups are written to, one line per group; an existing file is never overwritten"`
+	DataDirToSaveEvals     string `yaml:"data_dir_to_save_evals" nullable:"true" mode:"evaluate" affects:"no" help:"directory that metrics.json and samples.jsonl are written to besides the run directory"`
+}

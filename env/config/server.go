@@ -1,0 +1,102 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Server is one model endpoint: the openai: section, or one entry of its list.
+type Server struct {
+	BaseURL              string  `yaml:"base_url" default:"https://api.openai.com/v1" affects:"no" help:"address that /chat/completions is added to; most servers want it to end in /v1"`
+	ModelName            string  `yaml:"model_name" help:"name the server knows the model by; required"`
+	ServerType           string  `yaml:"server_type" default:"openai" help:"protocol of the server"`
+	APIKey               Secret  `yaml:"api_key" affects:"no" help:"key as text or as $NAME of a variable; an empty text sends none; null picks one by the rule below"`
+	APIKeyEnv            string  `yaml:"api_key_env" nullable:"true" affects:"no" help:"name of the environment variable that holds the key"`
+	Timeout              Seconds `yaml:"timeout" default:"1200" min:"0.001" affects:"no" help:"limit of one request"`
+	StallTimeout         Seconds `yaml:"stall_timeout" default:"120" min:"0" affects:"no" help:"longest silence inside an answer that has begun to arrive; 0 is no limit"`
+	MaxRetryTime         Seconds `yaml:"max_retry_time" default:"600" min:"0" affects:"no" help:"how long a failing request is tried again before the rollout gives up"`
+	NumMaxRequestsAtOnce int     `yaml:"num_max_requests_at_once" default:"512" min:"1" unit:"requests" affects:"no" help:"requests in flight to this server"`
+	Weight               float64 `yaml:"weight" default:"1" min:"0.001" affects:"no" help:"share of the requests compared with the other servers"`
+	HealthCheck          bool    `yaml:"health_check" default:"true" affects:"no" help:"ask the server for its models before the run starts"`
+
+	// KeySource says where the key in APIKey came from, for messages and for the
+	// record: "environment variable NAME", ".env:3", "config file", "flag", or ""
+	// when no key is sent.
+	KeySource string `yaml:"-"`
+}
+
+// NewServer returns a server with the built-in defaults, for an environment that
+// brings servers of its own.
+func NewServer() Server {
+	var s Server
+	// The tags of Server are checked by a test, so there is nothing to report here.
+	specs, err := structSpecs(serverType, "")
+	if err == nil {
+		_ = applyDefaults(bindStruct(valueOf(&s), specs))
+	}
+	return s
+}
+
+// Embedded reports whether the server is one the program starts itself, and splits
+// its base_url into the scheme and what follows it: "replay:demo.yaml" is
+// ("replay", "demo.yaml", true).
+func (s Server) Embedded() (scheme, argument string, ok bool) {
+	if strings.Contains(s.BaseURL, "://") {
+		return "", "", false
+	}
+	scheme, argument, _ = strings.Cut(s.BaseURL, ":")
+	return scheme, argument, scheme != ""
+}
+
+// host returns the lower-case host name of base_url, or "" for an embedded server.
+func (s Server) host() string {
+	u, err := url.Parse(s.BaseURL)
+	if err != nil || !strings.Contains(s.BaseURL, "://") {
+		return ""
+	}
+	return strings.ToLower(u.Hostname())
+}
+
+// checkBaseURL says what is wrong with a base_url, or returns "".
+func checkBaseURL(base string, schemes []string) string {
+	if base == "" {
+		return "empty; write an address such as http://127.0.0.1:8000/v1"
+	}
+	if !strings.Contains(base, "://") {
+		scheme, _, _ := strings.Cut(base, ":")
+		for _, s := range schemes {
+			if scheme == s {
+				return ""
+			}
+		}
+		hint := ""
+		if len(schemes) > 0 {
+			hint = " (or the built-in " + strings.Join(schemes, ", ") + ")"
+		}
+		return fmt.Sprintf("want an address with http:// or https://%s, got %s", hint, quoteShort(base))
+	}
+	u, err := url.Parse(base)
+	if err != nil {
+		// url.Error repeats the whole address, which may hold a password.
+		return "not a valid address"
+	}
+	switch {
+	case u.User != nil:
+		return "an address can't hold a user name or password; use api_key or api_key_env"
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Sprintf("want an address with http:// or https://, got %s", quoteShort(base))
+	case u.Hostname() == "":
+		return fmt.Sprintf("no host name in %s", quoteShort(base))
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return "an address can't hold a ? or # part, because paths are added to its end"
+	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/chat/completions"):
+		return "leave out /chat/completions; it is added to the address"
+	}
+	return ""
+}
+
+func isEmbedded(s *Server) bool {
+	_, _, ok := s.Embedded()
+	return ok
+}

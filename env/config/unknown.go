@@ -1,0 +1,112 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// unknownKey answers for keys of a section that are no fields.
+func (l *loader) unknownKey(section string) func(*decoder, *yaml.Node, *yaml.Node, string, []string) {
+	return func(d *decoder, key, value *yaml.Node, path string, known []string) {
+		name := shorten(key.Value)
+		direct := strings.Count(path, ".") == 1 && !strings.Contains(key.Value, ".")
+		if direct && l.unsupported(d.origin.at(key), section, key.Value, value, path) {
+			return
+		}
+		// An unknown environment may have had this field.
+		if section == "env" && !l.known {
+			return
+		}
+		path = strings.TrimSuffix(path, key.Value) + name
+		d.problem(key, path, "unknown key; "+l.hint(key.Value, section, known))
+	}
+}
+
+// unknownTop answers for a top-level key that is none.
+func (l *loader) unknownTop(key, value *yaml.Node) {
+	o := l.fileOrigin().at(key)
+	if l.unsupported(o, "", key.Value, value, key.Value) {
+		return
+	}
+	l.report.at(o, shorten(key.Value), "unknown key; "+l.hint(key.Value, "", []string{"environment", "agent", "env", "openai"}))
+}
+
+// hint says which key was probably meant.
+func (l *loader) hint(name, section string, known []string) string {
+	for _, other := range []string{"env", "openai"} {
+		if other != section && slices.Contains(l.sectionNames(other), name) {
+			return fmt.Sprintf("it belongs in the section %q", other+":")
+		}
+	}
+	if n := nearest(name, known); n != "" {
+		return fmt.Sprintf("did you mean %q?", n)
+	}
+	if len(known) <= 12 {
+		return "the keys here are " + strings.Join(known, ", ")
+	}
+	return fmt.Sprintf("no key of %s has a similar name", section)
+}
+
+func (l *loader) sectionNames(section string) []string {
+	if section == "env" {
+		return leafNames(l.env, "")
+	}
+	s := NewServer()
+	specs, err := structSpecs(serverType, "")
+	if err != nil {
+		return nil
+	}
+	return leafNames(bindStruct(valueOf(&s), specs), "")
+}
+
+func (l *loader) unknownFlag(f Flag) {
+	o := Origin{Kind: FromFlag, Name: f.Name}
+	section, name, ok := strings.Cut(f.Name, ".")
+	if !ok {
+		section, name = "", f.Name
+	}
+	spec := &fieldSpec{shape: shapeBool, nullable: true}
+	if n, err := flagNode(spec, f.Value); err == nil && l.unsupported(o, section, name, n, f.Name) {
+		return
+	}
+	if section == "env" && !l.known {
+		return
+	}
+	names := []string{"environment", "agent"}
+	for _, s := range []string{"env", "openai"} {
+		for _, n := range l.sectionNames(s) {
+			names = append(names, s+"."+n)
+		}
+	}
+	message := "unknown flag"
+	if n := nearest(f.Name, names); n != "" {
+		message += fmt.Sprintf("; did you mean --%s?", n)
+	} else if i := slices.IndexFunc(names, func(n string) bool { return strings.HasSuffix(n, "."+f.Name) }); i >= 0 {
+		message += fmt.Sprintf("; did you mean --%s?", names[i])
+	}
+	l.report.at(o, f.Name, message)
+}
+
+// unsupported answers for a field of the original framework that does nothing here.
+// It returns false for any other name.
+func (l *loader) unsupported(o Origin, section, name string, value *yaml.Node, path string) bool {
+	for _, u := range Unsupported() {
+		if u.Section != section || u.Name != name {
+			continue
+		}
+		if isNull(value) || value.Kind == yaml.ScalarNode && slices.Contains(u.inert, strings.ToLower(value.Value)) {
+			return true
+		}
+		if l.AllowUnsupported {
+			l.report.warn(o, path, "has no effect here ("+u.Why+")")
+			return true
+		}
+		l.report.at(o, path, fmt.Sprintf("known from the original framework but not supported here yet (%s); "+
+			"remove it, or pass --allow-unsupported to run without it", u.Why))
+		return true
+	}
+	return false
+}

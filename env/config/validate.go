@@ -1,0 +1,121 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// reject records that a field breaks a rule that tags can't say, unless something
+// is wrong with it already.
+func (l *loader) reject(field, message string) {
+	if !l.report.broken[field] {
+		l.report.at(l.origins[field], field, message)
+	}
+}
+
+// ok reports whether none of the fields has a problem already.
+func (l *loader) ok(fields ...string) bool {
+	return !slices.ContainsFunc(fields, func(f string) bool { return l.report.broken[f] })
+}
+
+func (l *loader) validate() {
+	e := &l.config.Env
+	if e.Distribution != "" && e.EnabledToolsets != nil && l.ok("env.distribution", "env.enabled_toolsets") {
+		l.reject("env.distribution", fmt.Sprintf("can't be combined with env.enabled_toolsets (%s); set one of the two to null", l.origins["env.enabled_toolsets"]))
+	}
+	if l.Mode == Process && e.EnsureScoresAreNotSame && e.GroupSize == 1 && l.ok("env.group_size") {
+		l.reject("env.ensure_scores_are_not_same", fmt.Sprintf("with group_size 1 (%s) every group would be left out; set it to false, or group_size to 2 or more", l.origins["env.group_size"]))
+	}
+	if e.PreviewSizeChars > e.DefaultResultSizeChars && l.ok("env.default_result_size_chars") {
+		l.reject("env.preview_size_chars", fmt.Sprintf("%d is more than default_result_size_chars %d (%s), so a preview would be longer than what it replaces",
+			e.PreviewSizeChars, e.DefaultResultSizeChars, l.origins["env.default_result_size_chars"]))
+	}
+	if _, ok := e.ToolResultOverrides["read_file"]; ok {
+		l.reject("env.tool_result_overrides", "read_file can't be named: its results are never replaced, because reading the file again would only be replaced again")
+	}
+	l.validateWord("env.terminal_backend", e.TerminalBackend, l.Backends, []string{"local", "docker", "modal", "ssh", "singularity", "daytona", "koyeb", "kubernetes"})
+	if l.Parsers != nil {
+		l.validateWord("env.tool_call_parser", e.ToolCallParser, l.Parsers, nil)
+	} else if e.ToolCallParser == "" {
+		l.reject("env.tool_call_parser", "want the name of a parser, got nothing")
+	}
+	if list, ok := members(e.ExtraBody); ok {
+		for _, m := range list {
+			switch m.key {
+			case "messages", "model", "tools", "stream", "n":
+				l.reject("env.extra_body", fmt.Sprintf("%s belongs to the harness and can't be set here", m.key))
+			}
+		}
+	}
+	for _, names := range []struct {
+		field string
+		list  []string
+	}{{"env.enabled_toolsets", e.EnabledToolsets}, {"env.disabled_toolsets", e.DisabledToolsets}} {
+		for i, n := range names.list {
+			switch {
+			case strings.TrimSpace(n) == "":
+				l.reject(names.field, fmt.Sprintf("entry %d is empty", i+1))
+			case slices.Contains(names.list[:i], n):
+				l.reject(names.field, fmt.Sprintf("%s is listed twice", quoteShort(n)))
+			}
+		}
+	}
+	l.validateOwn()
+	if l.config.Agent == AgentModel && len(l.config.Servers) == 0 && l.ok("openai", "agent") {
+		l.report.at(Origin{}, "openai", "no model server; add an openai section with base_url and model_name to the config file, "+
+			"or pass --openai.base_url and --openai.model_name (or --agent oracle to run the reference solutions)")
+	}
+}
+
+func (l *loader) validateOwn() {
+	v, ok := l.config.Own.(Validator)
+	if !ok || len(l.report.problems) > 0 {
+		return // rules between fields make no sense before each of them does
+	}
+	for _, err := range v.ValidateConfig(&l.config) {
+		if fe, ok := errors.AsType[*FieldError](err); ok {
+			l.reject("env."+fe.Field, fe.Message)
+		} else if err != nil {
+			l.report.at(Origin{}, "env", err.Error())
+		}
+	}
+}
+
+// validateWord checks a word against what the program has. planned are words of the
+// original framework, which get a kinder answer.
+func (l *loader) validateWord(field, word string, have, planned []string) {
+	if slices.Contains(have, word) {
+		return
+	}
+	message := fmt.Sprintf("no such value %s; there is %s", quoteShort(word), strings.Join(have, ", "))
+	if slices.Contains(planned, word) {
+		message = fmt.Sprintf("%q is not available in this build; there is %s", word, strings.Join(have, ", "))
+	} else if n := nearest(word, have); n != "" {
+		message = fmt.Sprintf("no such value %s; did you mean %q?", quoteShort(word), n)
+	}
+	l.reject(field, message)
+}
+
+func (l *loader) validateServer(s *Server, node *yaml.Node, path string) {
+	if m := checkBaseURL(s.BaseURL, l.EmbeddedServers); m != "" {
+		l.reject(path+".base_url", m)
+	}
+	if strings.TrimSpace(s.ModelName) == "" && l.ok(path+".model_name") {
+		o := l.origins[path+".model_name"]
+		if o.Kind == FromDefault && node != nil {
+			o = l.fileOrigin().at(node)
+		}
+		l.report.at(o, path+".model_name", "missing; write the name the server knows the model by")
+	}
+	l.validateWord(path+".server_type", s.ServerType, l.ServerTypes, []string{"openai", "vllm", "sglang", "trl"})
+	if s.APIKeyEnv != "" && !variableName(s.APIKeyEnv) {
+		l.reject(path+".api_key_env", fmt.Sprintf("want the name of an environment variable without $, got %d characters that are none", len(s.APIKeyEnv)))
+	}
+	if l.origins[path+".api_key"].Kind == FromFlag && s.APIKey.IsSet() && s.APIKey.text[0] != '$' {
+		l.report.warn(l.origins[path+".api_key"], "openai.api_key", "other users of this machine can see the command line; name a variable with --openai.api_key_env")
+	}
+}
