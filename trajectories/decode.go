@@ -1,0 +1,319 @@
+package trajectories
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+)
+
+// DecodeRollout reads a line of rollouts.jsonl. Messages and metadata keep their
+// bytes; members this version does not know are ignored. The result shares no
+// memory with line.
+func DecodeRollout(line []byte) (*Rollout, error) {
+	if _, err := parseEntry(line); err != nil {
+		return nil, err
+	}
+	r := &Rollout{}
+	var failure error
+	keep := func(err error) {
+		if failure == nil {
+			failure = err
+		}
+	}
+	gjson.ParseBytes(line).ForEach(func(key, v gjson.Result) bool {
+		switch key.Str {
+		case "rollout_id":
+			r.ID = v.Str
+		case "item_id":
+			r.ItemID = v.Str
+		case "item_digest":
+			r.ItemDigest = v.String()
+		case "step":
+			r.Step = int(v.Int())
+		case "group":
+			r.Group = int(v.Int())
+		case "attempt":
+			r.Attempt = int(v.Int())
+		case "outcome":
+			r.Outcome = Outcome(v.Str)
+		case "score":
+			r.Score = optionalNumber(v)
+		case "passed":
+			r.Passed = optionalBool(v)
+		case "score_parts":
+			v.ForEach(func(name, value gjson.Result) bool {
+				r.ScoreParts = append(r.ScoreParts, ScorePart{name.String(), value.Float()})
+				return true
+			})
+		case "stop_reason":
+			r.StopReason = v.String()
+		case "error":
+			if v.IsObject() {
+				r.Error = &Failure{Class: v.Get("class").String(), Message: v.Get("message").String()}
+			}
+		case "model":
+			r.Model = v.String()
+		case "turns_used":
+			r.TurnsUsed = int(v.Int())
+		case "finished_naturally":
+			r.FinishedNaturally = v.Bool()
+		case "tools":
+			r.Tools = textList(v)
+		case "toolsets":
+			r.Toolsets = textList(v)
+		case "tool_errors":
+			r.ToolErrors = decodeToolErrors(v)
+		case "usage":
+			r.Usage = decodeUsage(v)
+		case "timings":
+			r.Timings = decodeTimings(v)
+		case "sandbox":
+			if v.IsObject() {
+				r.Sandbox = &Sandbox{v.Get("backend").String(), v.Get("image").String(), v.Get("digest").String()}
+			}
+		case "retries":
+			r.Retries = int(v.Int())
+		case "started_at":
+			keep(decodeTime(&r.StartedAt, "started_at", v))
+		case "finished_at":
+			keep(decodeTime(&r.FinishedAt, "finished_at", v))
+		case "metadata":
+			if v.IsObject() {
+				r.Metadata = json.RawMessage(v.Raw)
+			}
+		case "messages":
+			for i, item := range v.Array() {
+				m, err := chat.Decode([]byte(item.Raw))
+				if err != nil {
+					keep(fmt.Errorf("message %d: %w", i, err))
+					return false
+				}
+				r.Messages = append(r.Messages, m)
+			}
+		}
+		return failure == nil
+	})
+	if failure != nil {
+		return nil, fmt.Errorf("rollout %q: %w", r.ID, failure)
+	}
+	return r, nil
+}
+
+func optionalNumber(v gjson.Result) *float64 {
+	if v.Type != gjson.Number {
+		return nil
+	}
+	f := v.Float()
+	return &f
+}
+
+func optionalBool(v gjson.Result) *bool {
+	if !v.IsBool() {
+		return nil
+	}
+	b := v.Bool()
+	return &b
+}
+
+func textList(v gjson.Result) []string {
+	var list []string
+	v.ForEach(func(_, item gjson.Result) bool {
+		list = append(list, item.String())
+		return true
+	})
+	return list
+}
+
+func decodeToolErrors(v gjson.Result) []ToolError {
+	var list []ToolError
+	v.ForEach(func(_, item gjson.Result) bool {
+		list = append(list, ToolError{
+			Turn:      int(item.Get("turn").Int()),
+			Tool:      item.Get("tool_name").String(),
+			Arguments: item.Get("arguments").String(),
+			Error:     item.Get("error").String(),
+			Result:    item.Get("tool_result").String(),
+		})
+		return true
+	})
+	return list
+}
+
+func decodeUsage(v gjson.Result) chat.Usage {
+	return chat.Usage{
+		PromptTokens:     v.Get("prompt_tokens").Int(),
+		CompletionTokens: v.Get("completion_tokens").Int(),
+		TotalTokens:      v.Get("total_tokens").Int(),
+		CachedTokens:     v.Get("cached_tokens").Int(),
+		ReasoningTokens:  v.Get("reasoning_tokens").Int(),
+	}
+}
+
+func decodeTimings(v gjson.Result) Timings {
+	t := Timings{
+		Total:   v.Get("total_seconds").Float(),
+		Model:   v.Get("model_seconds").Float(),
+		Tools:   v.Get("tool_seconds").Float(),
+		Sandbox: v.Get("sandbox_seconds").Float(),
+		Verify:  v.Get("verify_seconds").Float(),
+		Harness: v.Get("harness_seconds").Float(),
+	}
+	v.Get("turns").ForEach(func(_, turn gjson.Result) bool {
+		t.Turns = append(t.Turns, TurnTiming{
+			Model:            turn.Get("model_seconds").Float(),
+			Tools:            turn.Get("tool_seconds").Float(),
+			Total:            turn.Get("total_seconds").Float(),
+			PromptTokens:     turn.Get("prompt_tokens").Int(),
+			CompletionTokens: turn.Get("completion_tokens").Int(),
+			FinishReason:     turn.Get("finish_reason").String(),
+		})
+		return true
+	})
+	return t
+}
+
+func decodeTime(into *time.Time, name string, v gjson.Result) error {
+	t, err := time.Parse(time.RFC3339Nano, v.String())
+	if err != nil {
+		return fmt.Errorf("%s: %q is not a time in RFC 3339 form", name, v.String())
+	}
+	*into = t.UTC()
+	return nil
+}
+
+// Entry is what the index keeps of a recorded rollout: enough to resume and to
+// report without reading the conversation again.
+type Entry struct {
+	Key
+	ID         string
+	ItemDigest string
+	Group      int
+	Outcome    Outcome
+	Score      *float64
+	Passed     *bool
+	TurnsUsed  int
+	Usage      EntryUsage
+	Timings    EntryTimings
+
+	modelTurn bool  // a message of the role assistant exists
+	offset    int64 // of the line in rollouts.jsonl
+	length    int64 // of the line without its newline
+}
+
+// EntryUsage counts the tokens of a rollout.
+type EntryUsage struct{ PromptTokens, CompletionTokens int64 }
+
+// EntryTimings says where the time of a rollout went, in seconds.
+type EntryTimings struct{ Total, Model, Tools, Sandbox, Verify, Harness float64 }
+
+// Trained says whether the rollout has a line in trajectories.jsonl.
+func (e *Entry) Trained() bool { return e.Outcome.Trained() && e.modelTurn }
+
+// parseEntry reads the index fields of a line. It fails when the line is not
+// valid JSON or lacks what identifies a rollout.
+func parseEntry(line []byte) (Entry, error) {
+	if !gjson.ValidBytes(line) {
+		return Entry{}, errors.New("not valid JSON")
+	}
+	root := gjson.ParseBytes(line)
+	if !root.IsObject() {
+		return Entry{}, errors.New("not a JSON object")
+	}
+	e := Entry{Key: Key{Step: -1, Attempt: -1}}
+	messages := false
+	var failure error
+	root.ForEach(func(key, v gjson.Result) bool {
+		switch key.Str {
+		case "rollout_id":
+			e.ID = entryText(v)
+		case "item_id":
+			e.ItemID = entryText(v)
+		case "item_digest":
+			e.ItemDigest = entryText(v)
+		case "step":
+			e.Step, failure = entryNumber("step", v)
+		case "group":
+			e.Group, failure = entryNumber("group", v)
+		case "attempt":
+			e.Attempt, failure = entryNumber("attempt", v)
+		case "outcome":
+			e.Outcome, failure = ParseOutcome(v.String())
+		case "score":
+			e.Score = optionalNumber(v)
+		case "passed":
+			e.Passed = optionalBool(v)
+		case "turns_used":
+			e.TurnsUsed = int(v.Int())
+		case "usage":
+			u := decodeUsage(v)
+			e.Usage = EntryUsage{u.PromptTokens, u.CompletionTokens}
+		case "timings":
+			e.Timings = decodeEntryTimings(v)
+		case "messages":
+			messages = v.IsArray()
+			v.ForEach(func(_, m gjson.Result) bool {
+				e.modelTurn = m.Get("role").Str == string(chat.RoleAssistant)
+				return !e.modelTurn
+			})
+		}
+		return failure == nil
+	})
+	switch {
+	case failure != nil:
+		return Entry{}, failure
+	case e.ID == "", e.ItemID == "", e.Step < 0, e.Attempt < 0, e.Outcome == "", !messages:
+		return Entry{}, errors.New("not the record of a rollout: rollout_id, item_id, step, attempt, outcome or messages is missing")
+	case e.Score != nil && !e.Outcome.Scored():
+		return Entry{}, fmt.Errorf("outcome %s can not carry a score", e.Outcome)
+	case e.Score == nil && e.Outcome == OutcomeScored:
+		return Entry{}, errors.New("outcome scored needs a score")
+	}
+	return e, nil
+}
+
+func decodeEntryTimings(v gjson.Result) EntryTimings {
+	var t EntryTimings
+	v.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "total_seconds":
+			t.Total = value.Num
+		case "model_seconds":
+			t.Model = value.Num
+		case "tool_seconds":
+			t.Tools = value.Num
+		case "sandbox_seconds":
+			t.Sandbox = value.Num
+		case "verify_seconds":
+			t.Verify = value.Num
+		case "harness_seconds":
+			t.Harness = value.Num
+		case "turns":
+			return false // the last member, and the only long one
+		}
+		return true
+	})
+	return t
+}
+
+// entryText copies the string out of the line, which would otherwise be kept
+// whole in memory for as long as the index lives.
+func entryText(v gjson.Result) string {
+	if v.Type != gjson.String {
+		return ""
+	}
+	return strings.Clone(v.Str)
+}
+
+func entryNumber(name string, v gjson.Result) (int, error) {
+	n := v.Int()
+	if v.Type != gjson.Number || n < 0 || float64(n) != v.Num {
+		return 0, fmt.Errorf("%s is %s, not a number from 0", name, v.Raw)
+	}
+	return int(n), nil
+}

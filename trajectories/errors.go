@@ -1,0 +1,61 @@
+package trajectories
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Conditions a caller decides upon; test with errors.Is.
+var (
+	// ErrExists: the directory already holds a run.
+	ErrExists = errors.New("the run directory already holds a run")
+	// ErrNotRun: the directory is missing or holds something other than a run.
+	ErrNotRun = errors.New("not a run directory")
+	// ErrLocked: another process owns the run; the error is a *LockedError.
+	ErrLocked = errors.New("the run is in use")
+	// ErrConfigChanged: the run was started with other settings; the error is a *ConfigChangedError.
+	ErrConfigChanged = errors.New("the configuration differs from the one the run was started with")
+	// ErrDuplicate: a rollout of the same key or id is already recorded.
+	ErrDuplicate = errors.New("the rollout is already recorded")
+	// ErrCorrupt: a file of the run holds something that no crash can have left; nothing was changed.
+	ErrCorrupt = errors.New("the file is damaged")
+	// ErrFailed: a write failed earlier; nothing more is recorded in this process.
+	ErrFailed = errors.New("the run can no longer be recorded")
+	// ErrClosed: the run was closed.
+	ErrClosed = errors.New("the run is closed")
+)
+
+// LockedError names the process that owns a run.
+type LockedError struct {
+	Dir     string
+	PID     int    // 0 when the owner has not written its name yet
+	Host    string // "" when the owner has not written its name yet
+	Started time.Time
+}
+
+func (e *LockedError) Error() string {
+	owner := "another process"
+	if e.PID != 0 {
+		owner = fmt.Sprintf("process %d on host %s (since %s)", e.PID, e.Host, e.Started.UTC().Format(time.RFC3339))
+	}
+	return fmt.Sprintf("open run %s: %s is writing it: wait for it to end, or choose another directory with --run-dir", e.Dir, owner)
+}
+
+// Is makes errors.Is(err, ErrLocked) true.
+func (e *LockedError) Is(target error) bool { return target == ErrLocked }
+
+// ConfigChangedError says in which settings a resume differs from the run.
+type ConfigChangedError struct {
+	Dir         string
+	Differences []string // "path: old -> new", never empty
+}
+
+func (e *ConfigChangedError) Error() string {
+	return fmt.Sprintf("resume run %s: it was started with other settings:\n  %s\nrun again with the old settings, or start a new run with another --run-dir",
+		e.Dir, strings.Join(e.Differences, "\n  "))
+}
+
+// Is makes errors.Is(err, ErrConfigChanged) true.
+func (e *ConfigChangedError) Is(target error) bool { return target == ErrConfigChanged }

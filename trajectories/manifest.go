@@ -1,0 +1,231 @@
+package trajectories
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+)
+
+// Names of the files in a run directory.
+const (
+	manifestFile     = "run.json"
+	rolloutsFile     = "rollouts.jsonl"
+	trajectoriesFile = "trajectories.jsonl"
+	supersededFile   = "superseded.jsonl"
+	samplesFile      = "samples.jsonl"
+	metricsFile      = "metrics.json"
+	groupsFile       = "groups.journal"
+	lockFile         = "lock"
+)
+
+// schemaVersion is the version of the run directory's layout that this package
+// writes, and the newest one it reads.
+const schemaVersion = 1
+
+// Status says where a run stands.
+type Status string
+
+// The states of a run. A run whose process was killed stays "running" until it is resumed.
+const (
+	StatusRunning     Status = "running"
+	StatusDone        Status = "done"
+	StatusInterrupted Status = "interrupted"
+	StatusFailed      Status = "failed"
+	statusKilled      Status = "killed" // only of a session: it left no word
+)
+
+// Info says what a run is. Command, Environment and Config are required.
+type Info struct {
+	Command       string           // "evaluate" or "process"
+	Environment   string           // name of the environment
+	Config        json.RawMessage  // the resolved config, a JSON object without secrets
+	ConfigDigest  string           // digest of what must not change on resume; "" means ConfigDigest(Config)
+	Version       string           // of hermes-env
+	DatasetDigest string           // digest of the dataset as a whole, "" when unknown
+	Seeds         map[string]int64 // by what they are for
+	Tools         *chat.Toolset    // definitions of every tool of the run's registry; on resume nil means as before
+
+	// OmitEmptyThink leaves out the empty think block that trajectories.jsonl
+	// otherwise puts into each gpt turn without reasoning, as published data has it.
+	OmitEmptyThink bool
+}
+
+// Versions names the programs that made a run.
+type Versions struct {
+	HermesEnv string `json:"hermes_env"`
+	Go        string `json:"go"`
+}
+
+// Session is one start of a run, the first or a resumed one.
+type Session struct {
+	StartedAt     string   `json:"started_at"`
+	EndedAt       string   `json:"ended_at,omitempty"`
+	Status        Status   `json:"status"`
+	PID           int      `json:"pid"`
+	Host          string   `json:"host"`
+	Versions      Versions `json:"versions"`
+	Rollouts      int      `json:"rollouts"`                 // in rollouts.jsonl when the session began
+	ConfigChanges []string `json:"config_changes,omitempty"` // settings outside the config digest that differ from the run's
+	Repairs       []string `json:"repairs,omitempty"`        // what had to be repaired when the session began
+}
+
+// Manifest is the content of run.json.
+type Manifest struct {
+	SchemaVersion  int              `json:"schema_version"`
+	Command        string           `json:"command"`
+	Environment    string           `json:"environment"`
+	Status         Status           `json:"status"`
+	Error          string           `json:"error,omitempty"`
+	StartedAt      string           `json:"started_at"`
+	EndedAt        string           `json:"ended_at,omitempty"`
+	Versions       Versions         `json:"versions"`
+	ConfigDigest   string           `json:"config_digest"`
+	DatasetDigest  string           `json:"dataset_digest"`
+	Seeds          map[string]int64 `json:"seeds"`
+	OmitEmptyThink bool             `json:"omit_empty_think"`
+	Config         json.RawMessage  `json:"config"`
+	ToolNames      []string         `json:"tool_names"` // sorted
+	Tools          json.RawMessage  `json:"tools"`      // definitions as in a request's "tools" field
+	Sessions       []Session        `json:"sessions"`
+}
+
+func (i *Info) check() error {
+	if i.Command != "evaluate" && i.Command != "process" {
+		return fmt.Errorf("command is %q, want evaluate or process", i.Command)
+	}
+	if i.Environment == "" {
+		return errors.New("the environment has no name")
+	}
+	trimmed := bytes.TrimSpace(i.Config)
+	if len(trimmed) == 0 || trimmed[0] != '{' || !json.Valid(trimmed) {
+		return errors.New("the resolved config is not a JSON object")
+	}
+	return nil
+}
+
+func (i *Info) digest() string {
+	if i.ConfigDigest != "" {
+		return i.ConfigDigest
+	}
+	return ConfigDigest(i.Config)
+}
+
+func (i *Info) versions() Versions { return Versions{HermesEnv: i.Version, Go: runtime.Version()} }
+
+func newManifest(info *Info, now time.Time) Manifest {
+	seeds := info.Seeds
+	if seeds == nil {
+		seeds = map[string]int64{}
+	}
+	return Manifest{
+		SchemaVersion:  schemaVersion,
+		Command:        info.Command,
+		Environment:    info.Environment,
+		Status:         StatusRunning,
+		StartedAt:      now.UTC().Format(timeLayout),
+		Versions:       info.versions(),
+		ConfigDigest:   info.digest(),
+		DatasetDigest:  info.DatasetDigest,
+		Seeds:          seeds,
+		OmitEmptyThink: info.OmitEmptyThink,
+		Config:         info.Config,
+		ToolNames:      info.Tools.Names(),
+		Tools:          info.Tools.JSON(),
+	}
+}
+
+// differences lists what keeps a run from going on as info says.
+func (m *Manifest) differences(info *Info) []string {
+	var lines []string
+	if info.Command != m.Command {
+		lines = append(lines, "command: "+m.Command+" -> "+info.Command)
+	}
+	if info.Environment != m.Environment {
+		lines = append(lines, "environment: "+m.Environment+" -> "+info.Environment)
+	}
+	if digest := info.digest(); digest != m.ConfigDigest {
+		changed := DiffConfigs(m.Config, info.Config)
+		if len(changed) == 0 {
+			changed = []string{"config digest: " + m.ConfigDigest + " -> " + digest}
+		}
+		lines = append(lines, changed...)
+	}
+	if info.Tools != nil {
+		// The model would see other tools than in the rollouts already recorded.
+		for _, line := range DiffConfigs(toolsByName(m.Tools), toolsByName(info.Tools.JSON())) {
+			lines = append(lines, "tools."+line)
+		}
+	}
+	return lines
+}
+
+func (m *Manifest) toolset() (*chat.Toolset, error) {
+	var list []struct {
+		Function struct {
+			Name        string          `json:"name"`
+			Description string          `json:"description"`
+			Parameters  json.RawMessage `json:"parameters"`
+		} `json:"function"`
+	}
+	if err := json.Unmarshal(m.Tools, &list); err != nil {
+		return nil, fmt.Errorf("tools: %w", err)
+	}
+	definitions := make([]chat.ToolDefinition, len(list))
+	for i, t := range list {
+		definitions[i] = chat.ToolDefinition{Name: t.Function.Name, Description: t.Function.Description, Parameters: t.Function.Parameters}
+	}
+	return chat.NewToolset(definitions...)
+}
+
+// readManifest reads run.json of a directory; a missing one gives fs.ErrNotExist.
+func readManifest(dir string) (Manifest, error) {
+	path := filepath.Join(dir, manifestFile)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return Manifest{}, err
+	}
+	var m Manifest
+	if err := json.Unmarshal(content, &m); err != nil {
+		return Manifest{}, fmt.Errorf("read %s: %w: %w", path, ErrCorrupt, err)
+	}
+	switch {
+	case m.SchemaVersion < 1:
+		return Manifest{}, fmt.Errorf("read %s: %w: schema_version is missing", path, ErrCorrupt)
+	case m.SchemaVersion > schemaVersion:
+		return Manifest{}, fmt.Errorf("read %s: the run was made by a newer hermes-env (schema version %d, this one knows %d): update hermes-env", path, m.SchemaVersion, schemaVersion)
+	}
+	return m, nil
+}
+
+// write replaces run.json atomically and durably.
+func (m *Manifest) write(dir string) error {
+	encoded, err := chat.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", manifestFile, err)
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, encoded, "", "  "); err != nil {
+		return fmt.Errorf("encode %s: %w", manifestFile, err)
+	}
+	indented.WriteByte('\n')
+	err = writeAtomic(filepath.Join(dir, manifestFile), func(w io.Writer) error {
+		_, err := w.Write(indented.Bytes())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Join(dir, manifestFile), err)
+	}
+	return nil
+}
+
+// isMissing says that a path, or a directory above it, does not exist.
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

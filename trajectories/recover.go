@@ -1,0 +1,154 @@
+package trajectories
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// recover reads rollouts.jsonl into the index and puts right what a killed
+// process left: a torn last line, a move to superseded.jsonl that did not finish,
+// temporary files. It changes nothing when the file is damaged otherwise.
+func (r *Run) recover() error {
+	if err := r.scan(); err != nil {
+		return fmt.Errorf("resume run %s: %w", r.dir, err)
+	}
+	if err := r.finishMove(); err != nil {
+		return fmt.Errorf("resume run %s: %w", r.dir, err)
+	}
+	for _, name := range []string{manifestFile, rolloutsFile, samplesFile, metricsFile, groupsFile} {
+		if err := ignoreMissing(os.Remove(r.path(name + temporarySuffix))); err != nil {
+			return fmt.Errorf("resume run %s: %w", r.dir, err)
+		}
+	}
+	return nil
+}
+
+// scan indexes the whole lines and repairs the last one.
+func (r *Run) scan() (err error) {
+	path := r.path(rolloutsFile)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	defer closeInto(&err, f)
+	lines := newLineReader(f)
+	for {
+		line, whole, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", path, err)
+		}
+		entry, err := parseEntry(line)
+		if err == nil {
+			err = r.index.conflict(entry.Key, entry.ID)
+		}
+		if err != nil && whole {
+			return fmt.Errorf("%w: %s line %d: %w: repair or remove that line, nothing was changed", ErrCorrupt, path, lines.number, err)
+		}
+		if err != nil {
+			if err := errors.Join(f.Truncate(lines.offset), f.Sync()); err != nil {
+				return fmt.Errorf("truncate the torn last line of %s: %w", path, err)
+			}
+			r.repaired("%s: removed %d bytes of a rollout that was being written when the process ended", rolloutsFile, len(line))
+			break
+		}
+		if !whole {
+			// A part of a JSON object is never itself valid JSON, so this line lacks its
+			// newline and nothing else; the rollout is worth keeping.
+			if err := appendNewline(f, lines.end); err != nil {
+				return fmt.Errorf("complete the last line of %s: %w", path, err)
+			}
+			lines.end++
+			r.repaired("%s: completed the last line, which lacked its newline", rolloutsFile)
+		}
+		entry.offset, entry.length = lines.offset, int64(len(line))
+		r.index.add(entry)
+		r.size = lines.end
+	}
+	// What is indexed counts as recorded from here on, so it must be as durable as
+	// if it had been acknowledged: a kill may have come between write and sync.
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", path, err)
+	}
+	return nil
+}
+
+func appendNewline(f *os.File, end int64) error {
+	if _, err := f.WriteAt([]byte{'\n'}, end); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// finishMove undoes the first half of a Supersede that was killed: lines that are
+// in superseded.jsonl and still in rollouts.jsonl are taken off the former.
+func (r *Run) finishMove() (err error) {
+	path := r.path(supersededFile)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if isMissing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer closeInto(&err, f)
+	rollouts, err := os.Open(r.path(rolloutsFile))
+	if err != nil {
+		return err
+	}
+	defer closeInto(&err, rollouts)
+
+	lines := newLineReader(f)
+	keep := int64(0)
+	for {
+		line, whole, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", path, err)
+		}
+		if !whole {
+			break // torn while being copied: the original is still in place
+		}
+		still, err := r.holds(rollouts, line)
+		if err != nil {
+			return fmt.Errorf("compare %s with %s: %w", supersededFile, rolloutsFile, err)
+		}
+		if still {
+			break
+		}
+		keep = lines.end
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() == keep {
+		return nil
+	}
+	r.repaired("%s: removed %d bytes of a move that had not finished", supersededFile, info.Size()-keep)
+	return errors.Join(f.Truncate(keep), f.Sync())
+}
+
+// holds says whether rollouts.jsonl has exactly this line.
+func (r *Run) holds(rollouts *os.File, line []byte) (bool, error) {
+	entry, err := parseEntry(line)
+	if err != nil {
+		return false, nil // foreign to the index, hence not a copy of one of its lines
+	}
+	i, known := r.index.byKey[entry.Key]
+	if !known || r.index.entries[i].ID != entry.ID || r.index.entries[i].length != int64(len(line)) {
+		return false, nil
+	}
+	original := make([]byte, len(line))
+	if _, err := rollouts.ReadAt(original, r.index.entries[i].offset); err != nil {
+		return false, err
+	}
+	return bytes.Equal(original, line), nil
+}

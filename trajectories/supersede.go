@@ -1,0 +1,134 @@
+package trajectories
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Supersede takes the rollouts for which drop reports true out of the run, so
+// that they can be run again, and returns how many there were. Their lines move
+// to superseded.jsonl; nothing is deleted. A kill at any instant leaves the run as
+// it was before or as it is afterwards. drop must not call methods of the run.
+func (r *Run) Supersede(drop func(Entry) bool) (n int, err error) {
+	err = r.exclusive(func() error {
+		n, err = r.supersede(drop)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("supersede rollouts of %s: %w", r.dir, err)
+	}
+	return n, nil
+}
+
+// supersede runs in the writer goroutine.
+func (r *Run) supersede(drop func(Entry) bool) (int, error) {
+	r.mu.Lock()
+	entries := append([]Entry(nil), r.index.entries...)
+	r.mu.Unlock()
+	dropped := make([]bool, len(entries))
+	n := 0
+	for i, e := range entries {
+		if drop(e) {
+			dropped[i] = true
+			n++
+		}
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	if err := r.copySuperseded(entries, dropped); err != nil {
+		return 0, err
+	}
+	kept := newIndex()
+	var size int64
+	path := r.path(rolloutsFile)
+	err := writeAtomic(path, func(w io.Writer) error {
+		return r.copyLines(w, entries, func(i int) bool { return !dropped[i] }, func(e Entry) {
+			e.offset = size
+			size += e.length + 1
+			kept.add(e)
+		})
+	})
+	if err != nil {
+		// Whether the new file is in place is not known for sure, so this process
+		// must not append to either; the next one finds out by reading.
+		return 0, r.fail("rewrite "+path, err)
+	}
+	fresh, err := r.settings.open(path)
+	if err != nil {
+		return 0, r.fail("open "+path, err)
+	}
+	r.mu.Lock()
+	stale := r.rollouts
+	r.rollouts = fresh
+	for key, id := range r.index.pending {
+		kept.pending[key] = id
+		kept.ids[id] = struct{}{}
+	}
+	r.index = kept
+	r.size = size
+	r.mu.Unlock()
+	if err := stale.Close(); err != nil {
+		return n, fmt.Errorf("close the former %s: %w", path, err)
+	}
+	return n, r.reopenView()
+}
+
+// copySuperseded appends the lines that leave to superseded.jsonl, durably.
+func (r *Run) copySuperseded(entries []Entry, dropped []bool) (err error) {
+	path := r.path(supersededFile)
+	before := int64(0)
+	if info, err := os.Stat(path); err == nil {
+		before = info.Size()
+	}
+	f, err := r.settings.open(path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Truncate(before))
+		}
+		err = errors.Join(err, f.Close())
+	}()
+	if err := r.copyLines(f, entries, func(i int) bool { return dropped[i] }, func(Entry) {}); err != nil {
+		return fmt.Errorf("append to %s: %w", path, err)
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", path, err)
+	}
+	return syncDir(r.dir)
+}
+
+// copyLines copies the chosen lines of rollouts.jsonl, in order, and reports each.
+func (r *Run) copyLines(w io.Writer, entries []Entry, choose func(int) bool, copied func(Entry)) (err error) {
+	f, err := os.Open(r.path(rolloutsFile))
+	if err != nil {
+		return err
+	}
+	defer closeInto(&err, f)
+	out := bufio.NewWriterSize(w, 256<<10)
+	for i, e := range entries {
+		if !choose(i) {
+			continue
+		}
+		if _, err := io.Copy(out, io.NewSectionReader(f, e.offset, e.length+1)); err != nil {
+			return err
+		}
+		copied(e)
+	}
+	return out.Flush()
+}
+
+// fail marks the run as failed and returns the error that says so.
+func (r *Run) fail(attempt string, err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil {
+		r.failed = r.failure(attempt, err)
+	}
+	return r.failed
+}

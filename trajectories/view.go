@@ -1,0 +1,132 @@
+package trajectories
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// syncView makes trajectories.jsonl agree with the index: exactly one line per
+// trained rollout, in the order of rollouts.jsonl. Lines that are right stay;
+// from the first that is not, the file is written again. With rebuild set all
+// lines count as wrong. It returns what it had to do, "" for nothing. The file is
+// not open for writing elsewhere.
+func (r *Run) syncView(rebuild bool) (repair string, err error) {
+	path := r.path(trajectoriesFile)
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("bring %s up to date with %s: %w", path, rolloutsFile, err)
+		}
+	}()
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer closeInto(&err, f)
+	trained := make([]Entry, 0, len(r.index.entries))
+	for _, e := range r.index.entries {
+		if e.Trained() {
+			trained = append(trained, e)
+		}
+	}
+	good, end := 0, int64(0)
+	if !rebuild {
+		if good, end, err = matching(f, trained); err != nil {
+			return "", err
+		}
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if info.Size() == end && good == len(trained) {
+		return "", nil
+	}
+	if err := f.Truncate(end); err != nil {
+		return "", err
+	}
+	if _, err := f.Seek(end, io.SeekStart); err != nil {
+		return "", err
+	}
+	if err := r.convertLines(f, trained[good:]); err != nil {
+		return "", err
+	}
+	repair = fmt.Sprintf("%s: kept %d lines, wrote %d again from %s", trajectoriesFile, good, len(trained)-good, rolloutsFile)
+	return repair, f.Sync()
+}
+
+// matching counts the leading lines that belong to the entries, and where they end.
+func matching(f io.Reader, entries []Entry) (good int, end int64, err error) {
+	lines := newLineReader(f)
+	var prefix []byte
+	for good < len(entries) {
+		line, whole, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		// The file is not synced with every rollout: after a power cut its end may
+		// consist of zeroes, which no line of JSON contains.
+		prefix = appendViewPrefix(prefix[:0], entries[good].ID)
+		if !whole || !bytes.HasPrefix(line, prefix) || line[len(line)-1] != '}' || bytes.IndexByte(line, 0) >= 0 {
+			break
+		}
+		good++
+		end = lines.end
+	}
+	return good, end, nil
+}
+
+// convertLines writes the trajectories of the entries.
+func (r *Run) convertLines(w io.Writer, entries []Entry) (err error) {
+	if len(entries) == 0 {
+		return nil
+	}
+	f, err := os.Open(r.path(rolloutsFile))
+	if err != nil {
+		return err
+	}
+	defer closeInto(&err, f)
+	out := bufio.NewWriterSize(w, 256<<10)
+	var line, converted []byte
+	for _, e := range entries {
+		if int64(cap(line)) < e.length {
+			line = make([]byte, e.length)
+		}
+		line = line[:e.length]
+		if _, err := f.ReadAt(line, e.offset); err != nil {
+			return err
+		}
+		rollout, err := DecodeRollout(line)
+		if err != nil {
+			return fmt.Errorf("rollout %s: %w: %w", e.ID, ErrCorrupt, err)
+		}
+		converted = append(r.convert.Append(converted[:0], rollout), '\n')
+		if _, err := out.Write(converted); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// reopenView brings the view up to date after rollouts.jsonl was rewritten. It
+// runs in the writer goroutine.
+func (r *Run) reopenView() error {
+	if err := r.view.Close(); err != nil {
+		return r.fail("close "+r.path(trajectoriesFile), err)
+	}
+	if _, err := r.syncView(false); err != nil {
+		return r.fail("rewrite "+r.path(trajectoriesFile), err)
+	}
+	view, err := r.settings.open(r.path(trajectoriesFile))
+	if err != nil {
+		return r.fail("open "+r.path(trajectoriesFile), err)
+	}
+	r.view = view
+	return nil
+}

@@ -1,0 +1,286 @@
+package trajectories
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+)
+
+// Limits of one group commit: what is written with one write and one fsync.
+const (
+	commitLines = 1024
+	commitBytes = 4 << 20
+)
+
+// request is one thing for the writer goroutine to do: record a line, or run an
+// operation that needs the files for itself.
+type request struct {
+	entry     Entry
+	line      []byte // with its newline
+	view      []byte // with its newline; nil when the rollout has no trajectory
+	weight    int64
+	done      func(error)
+	operation func() error
+}
+
+// Append records a rollout and returns once it is durable: it then survives a
+// kill and a power cut. The error is ErrDuplicate when the key or the id is
+// recorded already, ErrFailed when the disk refused, ErrClosed after Close, and
+// the context's when ctx ends while the queue is full; in each case the rollout
+// is not recorded. Once a rollout has a place in the queue, ctx no longer matters.
+func (r *Run) Append(ctx context.Context, rollout *Rollout) error {
+	result := make(chan error, 1)
+	r.AppendAsync(ctx, rollout, func(err error) { result <- err })
+	return <-result
+}
+
+// AppendAsync is Append without the wait for the disk: it returns as soon as the
+// rollout, which it no longer needs then, has a place in the queue. done is called
+// exactly once, when the rollout is durable or refused, possibly before
+// AppendAsync returns; it must neither block nor call methods of the run.
+func (r *Run) AppendAsync(ctx context.Context, rollout *Rollout, done func(error)) {
+	if err := r.enqueue(ctx, rollout, done); err != nil {
+		done(fmt.Errorf("record rollout %q of item %q in %s: %w", rollout.ID, rollout.ItemID, r.dir, err))
+	}
+}
+
+func (r *Run) enqueue(ctx context.Context, rollout *Rollout, done func(error)) error {
+	key := rollout.Key()
+	r.mu.Lock()
+	if err := r.usable(); err != nil {
+		r.mu.Unlock()
+		return err
+	}
+	if err := r.index.reserve(key, rollout.ID); err != nil {
+		r.mu.Unlock()
+		return err
+	}
+	r.inflight.Add(1)
+	r.mu.Unlock()
+	defer r.inflight.Done()
+
+	q, err := r.prepare(ctx, rollout)
+	if err != nil {
+		r.mu.Lock()
+		r.index.release(key)
+		r.mu.Unlock()
+		return err
+	}
+	q.done = done
+	r.queue <- q // never for long: the writer takes requests until Close, also after a failure
+	return nil
+}
+
+// usable returns why nothing can be recorded any more, or nil. mu is held.
+func (r *Run) usable() error {
+	if r.closed {
+		return ErrClosed
+	}
+	return r.failed
+}
+
+// prepare waits until the queue has room for the rollout and encodes it.
+func (r *Run) prepare(ctx context.Context, rollout *Rollout) (request, error) {
+	size := int64(2048)
+	for _, m := range rollout.Messages {
+		size += int64(len(m.JSON())) + 1
+	}
+	q := request{weight: min(2*size, r.settings.memory)}
+	if err := r.memory.Acquire(ctx, q.weight); err != nil {
+		return request{}, fmt.Errorf("wait for the disk: %w", err)
+	}
+	line, err := AppendRollout(make([]byte, 0, size+1024), rollout)
+	if err != nil {
+		r.memory.Release(q.weight)
+		return request{}, err
+	}
+	q.line = append(line, '\n')
+	q.entry = entryOf(rollout, int64(len(line)))
+	if rollout.Trained() {
+		q.view = append(r.convert.Append(make([]byte, 0, size), rollout), '\n')
+	}
+	return q, nil
+}
+
+func entryOf(r *Rollout, length int64) Entry {
+	e := Entry{
+		Key:        r.Key(),
+		ID:         r.ID,
+		ItemDigest: r.ItemDigest,
+		Group:      r.Group,
+		Outcome:    r.Outcome,
+		TurnsUsed:  r.TurnsUsed,
+		Usage:      EntryUsage{r.Usage.PromptTokens, r.Usage.CompletionTokens},
+		Timings: EntryTimings{
+			microseconds(r.Timings.Total), microseconds(r.Timings.Model), microseconds(r.Timings.Tools),
+			microseconds(r.Timings.Sandbox), microseconds(r.Timings.Verify), microseconds(r.Timings.Harness),
+		},
+		modelTurn: r.HasModelTurn(),
+		length:    length,
+	}
+	if r.Score != nil {
+		score := *r.Score
+		e.Score = &score
+	}
+	if r.Passed != nil {
+		passed := *r.Passed
+		e.Passed = &passed
+	}
+	return e
+}
+
+// exclusive runs an operation in the writer goroutine, between two commits.
+func (r *Run) exclusive(operation func() error) error {
+	r.mu.Lock()
+	if err := r.usable(); err != nil {
+		r.mu.Unlock()
+		return err
+	}
+	r.inflight.Add(1)
+	r.mu.Unlock()
+	result := make(chan error, 1)
+	r.queue <- request{operation: operation, done: func(err error) { result <- err }}
+	r.inflight.Done()
+	return <-result
+}
+
+// write is the writer goroutine: the only one that touches the files. Requests
+// that came in while the disk was busy are committed together.
+func (r *Run) write() {
+	defer close(r.done)
+	var batch []request
+	var buf []byte
+	for q := range r.queue {
+		batch = append(batch[:0], q)
+		size := len(q.line)
+	gather:
+		for q.operation == nil && len(batch) < commitLines && size < commitBytes {
+			select {
+			case next, open := <-r.queue:
+				if !open {
+					break gather
+				}
+				q = next
+				batch = append(batch, q)
+				size += len(q.line)
+			default:
+				break gather
+			}
+		}
+		// An operation ends the batch it came in, so it is always the last.
+		lines := batch
+		if q.operation != nil {
+			lines = batch[:len(batch)-1]
+		}
+		buf = r.commit(lines, buf[:0])
+		if q.operation != nil {
+			q.done(r.operate(q.operation))
+		}
+		clear(batch)
+		if cap(buf) > 2*commitBytes {
+			buf = nil
+		}
+	}
+}
+
+func (r *Run) operate(operation func() error) error {
+	r.mu.Lock()
+	failed := r.failed
+	r.mu.Unlock()
+	if failed != nil {
+		return failed
+	}
+	return operation()
+}
+
+// commit makes the lines durable, acknowledges them and writes the view behind.
+func (r *Run) commit(batch []request, buf []byte) []byte {
+	if len(batch) == 0 {
+		return buf
+	}
+	for i := range batch {
+		batch[i].entry.offset = r.size + int64(len(buf))
+		buf = append(buf, batch[i].line...)
+	}
+	r.mu.Lock()
+	err := r.failed
+	r.mu.Unlock()
+	if err == nil {
+		err = r.persist(buf)
+	}
+	r.mu.Lock()
+	if err != nil {
+		if r.failed == nil {
+			r.failed = err
+		}
+		for _, q := range batch {
+			r.index.release(q.entry.Key)
+		}
+	} else {
+		r.size += int64(len(buf))
+		for _, q := range batch {
+			r.index.add(q.entry)
+		}
+	}
+	r.mu.Unlock()
+	for _, q := range batch {
+		q.done(err)
+	}
+	if err == nil {
+		buf = r.writeView(batch, buf[:0])
+	}
+	for _, q := range batch {
+		r.memory.Release(q.weight)
+	}
+	return buf
+}
+
+// persist writes and syncs; on any error it takes back what may have been
+// written in part, so that the file ends with the last acknowledged line.
+func (r *Run) persist(buf []byte) error {
+	_, err := r.rollouts.Write(buf)
+	if err == nil {
+		// Not tried again when it fails: the kernel may already have dropped the
+		// pages it could not write, and a second sync would report success.
+		err = r.rollouts.Sync()
+	}
+	if err == nil {
+		return nil
+	}
+	if undo := errors.Join(r.rollouts.Truncate(r.size), r.rollouts.Sync()); undo != nil {
+		err = fmt.Errorf("%w (and taking back the part already written: %w)", err, undo)
+	}
+	return r.failure("write "+r.path(rolloutsFile), err)
+}
+
+// writeView appends the trajectories of recorded rollouts. They are derived, so a
+// kill in here costs nothing: the next resume writes what is missing.
+func (r *Run) writeView(batch []request, buf []byte) []byte {
+	for _, q := range batch {
+		buf = append(buf, q.view...)
+	}
+	if len(buf) == 0 {
+		return buf
+	}
+	if _, err := r.view.Write(buf); err != nil {
+		r.mu.Lock()
+		if r.failed == nil {
+			r.failed = r.failure("write "+r.path(trajectoriesFile), err)
+		}
+		r.mu.Unlock()
+	}
+	return buf
+}
+
+// failure turns an error of the disk into what the user is told.
+func (r *Run) failure(attempt string, err error) error {
+	advice := "check the disk and run again with --resume"
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		advice = "free space and run again with --resume"
+	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		advice = "make the directory writable and run again with --resume"
+	}
+	return fmt.Errorf("%w: %s: %w: every rollout acknowledged before is safe; %s", ErrFailed, attempt, err, advice)
+}
