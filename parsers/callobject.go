@@ -11,13 +11,15 @@ type callKeys struct {
 	// verbatimString keeps arguments given as a JSON string as that string's
 	// text; otherwise a string is unwrapped only when it holds an object.
 	verbatimString bool
+	// id takes over the member "id" where it looks like one of Mistral's.
+	id bool
 }
 
 // callFromObject reads a call from a valid JSON object {"name": …, "arguments": …}.
 // Only top-level members count and the last of a repeated one wins. It returns
 // false when there is no usable name.
 func callFromObject(object string, keys callKeys) (Call, bool) {
-	var name, arguments, parameters string
+	var name, arguments, parameters, id string
 	eachMember(object, func(key, value string) bool {
 		switch key {
 		case "name":
@@ -26,6 +28,8 @@ func callFromObject(object string, keys callKeys) (Call, bool) {
 			arguments = value
 		case "parameters":
 			parameters = value
+		case "id":
+			id = value
 		}
 		return true
 	})
@@ -41,6 +45,9 @@ func callFromObject(object string, keys callKeys) (Call, bool) {
 	call := Call{Name: strings.TrimSpace(unquote(name))}
 	if call.Name == "" {
 		return Call{}, false
+	}
+	if keys.id && len(id) == 11 && id[0] == '"' && strings.Trim(id[1:10], alnum) == "" {
+		call.ID = id[1:10]
 	}
 	call.Arguments, call.InvalidArguments = argumentsText(arguments, keys.verbatimString)
 	return call, true

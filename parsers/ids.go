@@ -36,8 +36,8 @@ const alnum = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 const alnumSpace = 13537086546263552
 
 // idStep is odd and no multiple of 31, so it shares no divisor with 2^32 nor
-// with alnumSpace.
-const idStep = 0x9E3779B1
+// with alnumSpace: stepping by it reaches every id before one comes again.
+const idStep = 8366379594239857
 
 // next returns a fresh random id.
 func (g *ids) next() string {
@@ -50,11 +50,14 @@ func (g *ids) next() string {
 		// A short read leaves zeros: ids stay unique within the response.
 		_, _ = io.ReadFull(source, seed[:])
 		g.high = binary.LittleEndian.Uint64(seed[:8])
-		g.low = binary.LittleEndian.Uint64(seed[8:])
+		g.low = binary.LittleEndian.Uint64(seed[8:]) % alnumSpace
 		g.ready = true
 	}
 	for {
 		g.low += idStep
+		if g.style == idAlnum9 {
+			g.low %= alnumSpace
+		}
 		id := g.spell()
 		if !g.given[id] {
 			return id
@@ -67,14 +70,14 @@ func (g *ids) spell() string {
 	switch g.style {
 	case idAlnum9:
 		var b [9]byte
-		for i, v := 0, g.low%alnumSpace; i < len(b); i, v = i+1, v/62 {
+		for i, v := 0, g.low; i < len(b); i, v = i+1, v/62 {
 			b[i] = alnum[v%62]
 		}
 		return string(b[:])
 	case idHex24:
 		b := make([]byte, 0, 29)
 		b = append(b, "call_"...)
-		for i := 60; i >= 0; i -= 4 {
+		for i := 60; i >= 0; i -= 4 { // 16 digits that stay, 8 that step
 			b = append(b, hex[g.high>>i&15])
 		}
 		for i := 28; i >= 0; i -= 4 {

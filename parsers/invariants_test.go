@@ -3,53 +3,92 @@ package parsers
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
+	"unicode/utf8"
 )
 
-// checkInvariants holds for every format and any text whatsoever.
+// checkInvariants holds for every format and any text whatsoever: nothing is
+// lost, flags are true, ids differ, and a stream says the same as Parse however
+// the text is cut. It avoids testify because fuzzing calls it all the time.
 func checkInvariants(t testing.TB, f *Format, text string, tools []Tool) {
 	t.Helper()
 	whole := f.Parse(text, tools)
-	seen := map[string]bool{}
-	for _, c := range whole.Calls {
-		require.NotEmpty(t, c.Name)
-		require.Equal(t, strings.TrimSpace(c.Name), c.Name)
-		require.NotEmpty(t, c.ID)
-		require.False(t, seen[c.ID], "id %q is given twice", c.ID)
-		seen[c.ID] = true
-		require.Equal(t, !isObject(c.Arguments), c.InvalidArguments, "flag of arguments %q", c.Arguments)
-	}
-	if len(whole.Calls) == 0 {
-		require.NotNil(t, whole.Content)
-		require.Equal(t, text, *whole.Content, "text without calls must come back unchanged")
-	} else if whole.Content != nil {
-		require.NotEmpty(t, *whole.Content)
-		require.Equal(t, strings.TrimSpace(*whole.Content), *whole.Content)
-		require.Contains(t, text, *whole.Content)
-	}
+	checkParsed(t, text, whole)
 	random := rand.New(rand.NewPCG(1, uint64(len(text))))
-	plans := map[string]func() int{
-		"in one piece":     func() int { return len(text) },
-		"byte by byte":     func() int { return 1 },
-		"in random pieces": func() int { return 1 + random.IntN(17) },
+	plans := []struct {
+		how  string
+		size func() int
+	}{
+		{"in one piece", func() int { return len(text) }},
+		{"byte by byte", func() int { return 1 }},
+		{"in random pieces", func() int { return 1 + random.IntN(17) }},
 	}
+	want := anonymous(f, whole)
 	var told []Event
-	for how, size := range plans {
-		if len(text) > 1<<16 && how == "byte by byte" {
+	for i, plan := range plans {
+		if len(text) > 1<<16 && i == 1 {
 			continue
 		}
-		events := streamed(f, text, tools, size)
-		got := Assemble(events)
-		require.Equal(t, anonymous(f, whole), anonymous(f, got), "streamed %s, of %q", how, text)
-		events = condensed(f, events)
-		if told == nil {
-			told = events
+		events := streamed(f, text, tools, plan.size)
+		if got := anonymous(f, Assemble(events)); !reflect.DeepEqual(want, got) {
+			t.Fatalf("%s streamed %s says\n%s\nbut parsed whole\n%s\nof %q", f.name, plan.how, dump(got), dump(want), text)
 		}
-		require.Equal(t, told, events, "events depend on how the text is cut, of %q", text)
+		if utf8.ValidString(text) {
+			checkRunes(t, events)
+		}
+		events = condensed(f, events)
+		if i == 0 {
+			told = events
+		} else if !reflect.DeepEqual(told, events) {
+			t.Fatalf("%s tells %s\n%s\nbut in one piece\n%s\nof %q", f.name, plan.how, dump(events), dump(told), text)
+		}
 	}
+}
+
+// checkParsed checks one result against the text it came from.
+func checkParsed(t testing.TB, text string, p Parsed) {
+	t.Helper()
+	for i, c := range p.Calls {
+		switch {
+		case c.Name == "" || strings.TrimSpace(c.Name) != c.Name:
+			t.Fatalf("name %q of %q", c.Name, text)
+		case c.ID == "" || slices.ContainsFunc(p.Calls[:i], func(o Call) bool { return o.ID == c.ID }):
+			t.Fatalf("id %q of call %d of %q", c.ID, i, text)
+		case isObject(c.Arguments) == c.InvalidArguments:
+			t.Fatalf("arguments %q are flagged invalid=%v, of %q", c.Arguments, c.InvalidArguments, text)
+		}
+	}
+	switch {
+	case p.Calls == nil:
+		t.Fatalf("calls are null, of %q", text)
+	case len(p.Calls) == 0 && (p.Content == nil || *p.Content != text):
+		t.Fatalf("text without calls must come back unchanged: %q", text)
+	case len(p.Calls) > 0 && p.Content != nil:
+		if c := *p.Content; c == "" || strings.TrimSpace(c) != c || !strings.Contains(text, c) {
+			t.Fatalf("content %q of %q", c, text)
+		}
+	}
+}
+
+// checkRunes checks that no piece of valid text is cut inside a rune.
+func checkRunes(t testing.TB, events []Event) {
+	t.Helper()
+	for _, e := range events {
+		if !utf8.ValidString(e.Text) {
+			t.Fatalf("a %s event is cut inside a rune: %q", e.Kind, e.Text)
+		}
+	}
+}
+
+func dump(v any) string {
+	b, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
 }
 
 // isObject is the standard library's opinion.

@@ -130,8 +130,11 @@ func (m *mistralMachine) arrayForm(p *pass) bool {
 		return true
 	}
 	m.pos, m.state = m.value.pos, mistralSkip
-	if calls, ok := callsFromJSON(p.text[m.start:m.pos], callKeys{verbatimString: true}); ok {
+	if calls, ok := callsFromJSON(p.text[m.start:m.pos], callKeys{verbatimString: true, id: true}); ok {
 		for _, c := range calls {
+			if c.ID != "" && !p.ids.claim(c.ID) {
+				c.ID = ""
+			}
 			p.call(c)
 		}
 	}

@@ -1,0 +1,73 @@
+package parsers
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fuzzTools have every type an argument can have, so that coercion is reached.
+func fuzzTools() []Tool {
+	return []Tool{
+		{Name: "f", Parameters: json.RawMessage(`{"type":"object","properties":{
+			"s":{"type":"string"},"i":{"type":"integer"},"n":{"type":"number"},"b":{"type":"boolean"},
+			"a":{"type":"array"},"o":{"type":"object"},"u":{"anyOf":[{"type":"integer"},{"type":"null"}]},
+			"x":{"type":["string","null"]},"e":{"enum":[1,"a"]},"r":{"$ref":"#/properties/i"}}}`)},
+		{Name: "get_weather", Parameters: json.RawMessage(`{"properties":{"city":{"type":"string"}}}`)},
+	}
+}
+
+// fuzzFormat fuzzes one format, starting from its golden inputs and from those
+// of all the others, which share markers with it.
+func fuzzFormat(f *testing.F, name string) {
+	format, err := Lookup(name)
+	require.NoError(f, err)
+	seeds, err := filepath.Glob("testdata/golden/*/*.txt")
+	require.NoError(f, err)
+	for _, path := range seeds {
+		if other := filepath.Base(filepath.Dir(path)); other != name && filepath.Base(path) != "simple.txt" {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		require.NoError(f, err)
+		f.Add(string(text))
+	}
+	for _, text := range hostileTexts() {
+		f.Add(text)
+	}
+	tools := fuzzTools()
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 1<<14 {
+			return
+		}
+		checkInvariants(t, format, text, nil)
+		checkInvariants(t, format, text, tools)
+	})
+}
+
+// hostileTexts are short forms of what has broken parsers before.
+func hostileTexts() []string {
+	return []string{
+		"", " ", "\x00", "\xff\xfe", "{", "{{{{", "[[[[", `{"a":{"a":{"a":`, "<", "<tool_call>", "</tool_call>",
+		"<tool_call><tool_call>{", "[TOOL_CALLS][TOOL_CALLS]", `[TOOL_CALLS]f{"a":"[TOOL_CALLS]"}`,
+		"<function=", "<function=f><parameter=", "<function=f><parameter=s>\n\n\n", "<|python_tag|>{", `{"name":"f","parameters":{"\ud83d":"\ud83d\ude00"}}`,
+		deepseekCallsBegin, deepseekCallsBegin + deepseekCallBegin, deepseekCallsBegin + deepseekCallBegin + "f" + deepseekSep,
+		kimiSectionBegin + kimiCallBegin + "functions.f:0" + kimiArgsBegin, kimiSectionBegin + kimiCallBegin + "0" + kimiArgsBegin + "{}" + kimiCallEnd,
+		"<tool_call>f\n<arg_key>i</arg_key>\n<arg_value>0x1F</arg_value></tool_call>", "\u00a0<tool_call>\u3000{\"name\":\"f\"}\u3000</tool_call>",
+	}
+}
+
+func FuzzParseHermes(f *testing.F)      { fuzzFormat(f, "hermes") }
+func FuzzParseQwen(f *testing.F)        { fuzzFormat(f, "qwen") }
+func FuzzParseLongcat(f *testing.F)     { fuzzFormat(f, "longcat") }
+func FuzzParseMistral(f *testing.F)     { fuzzFormat(f, "mistral") }
+func FuzzParseLlama3JSON(f *testing.F)  { fuzzFormat(f, "llama3_json") }
+func FuzzParseQwen3Coder(f *testing.F)  { fuzzFormat(f, "qwen3_coder") }
+func FuzzParseDeepSeekV3(f *testing.F)  { fuzzFormat(f, "deepseek_v3") }
+func FuzzParseDeepSeekV31(f *testing.F) { fuzzFormat(f, "deepseek_v3_1") }
+func FuzzParseKimiK2(f *testing.F)      { fuzzFormat(f, "kimi_k2") }
+func FuzzParseGLM45(f *testing.F)       { fuzzFormat(f, "glm45") }
+func FuzzParseGLM47(f *testing.F)       { fuzzFormat(f, "glm47") }
