@@ -150,10 +150,6 @@ func (e *Error) Fatal() bool {
 	return false
 }
 
-// unhealthy says that the failure tells something about the server's state
-// rather than about the request.
-func (e *Error) unhealthy() bool { return e.Retryable() }
-
 // KindOf returns the kind of the Error that err wraps; a bare context error is
 // KindCancelled and any other error "".
 func KindOf(err error) Kind {
