@@ -55,7 +55,7 @@ func (l *loader) readDocument() {
 	}
 	data, err := readFile(l.File)
 	if err != nil {
-		l.report.at(l.fileOrigin(), "", "config file "+err.Error())
+		l.report.at(l.fileOrigin(), "", err.Error())
 		return
 	}
 	root, p := parseDocument(data)
@@ -74,6 +74,10 @@ func (l *loader) readDocument() {
 		l.file = root
 	}
 }
+
+// unread reports whether there is a file that could not be used, so that nothing
+// can be said about what is missing.
+func (l *loader) unread() bool { return l.File != "" && l.file == nil }
 
 // top returns the value of a top-level key of the file.
 func (l *loader) top(key string) *yaml.Node { return lookup(l.file, key) }
@@ -204,9 +208,17 @@ func ownFields(own any, builtin []bound) ([]bound, error) {
 				return nil, fmt.Errorf("own config declares %q, which every environment has already", s.name)
 			}
 		}
-		s.own = true
+		s.markOwn()
 	}
 	return bindStruct(v.Elem(), specs), nil
+}
+
+// markOwn marks a field, and those inside it, as an environment's own.
+func (s *fieldSpec) markOwn() {
+	s.own = true
+	for _, f := range s.fields {
+		f.markOwn()
+	}
 }
 
 // chooseEnvironment finds the environment that flags, the file or the lack of choice name.

@@ -107,7 +107,7 @@ func parseFloat(n *yaml.Node) (v float64, reason string) {
 	}
 	switch tag := kindOf(n); tag {
 	case "!!str":
-		if _, err := strconv.ParseFloat(n.Value, 64); err == nil {
+		if jsonNumber.MatchString(n.Value) {
 			got = ", got the text " + quoteShort(n.Value) + "; remove the quotes"
 		}
 	case "!!int", "!!float":
@@ -159,14 +159,14 @@ func formatFloat(f float64) string {
 // checkNumber says what is wrong with a number's size, or returns "".
 func (s *fieldSpec) checkNumber(v float64) string {
 	unit := ""
-	if s.unit != "" {
-		unit = " " + s.unit
+	if s.typ == secondsType {
+		unit = " seconds"
 	}
 	got := formatFloat(v)
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "want a finite number"
-	case s.min != nil && v < *s.min && s.max != nil:
+	case s.min != nil && s.max != nil && *s.max < longestSeconds && (v < *s.min || v > *s.max):
 		return fmt.Sprintf("want %s to %s%s, got %s", formatFloat(*s.min), formatFloat(*s.max), unit, got)
 	case s.min != nil && v < *s.min:
 		return fmt.Sprintf("want at least %s%s, got %s", formatFloat(*s.min), unit, got)

@@ -16,6 +16,9 @@ var (
 	envType     = reflect.TypeFor[Env]()
 )
 
+// longestSeconds is thirty years; it keeps a time.Duration from overflowing.
+const longestSeconds = 1e9
+
 // shape is what kind of value a field holds.
 type shape int
 
@@ -150,7 +153,7 @@ func fieldSpecOf(f reflect.StructField, name, path string, around []reflect.Type
 	if s.typ == secondsType {
 		s.unit = "seconds"
 		if s.max == nil {
-			longest := 1e9 // thirty years; keeps a time.Duration from overflowing
+			longest := float64(longestSeconds)
 			s.max = &longest
 		}
 	}

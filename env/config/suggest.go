@@ -15,6 +15,13 @@ func nearest(name string, candidates []string) string {
 			best, bestDistance = c, d
 		}
 	}
+	if best == "" && len(name) >= 4 {
+		for _, c := range candidates {
+			if strings.HasPrefix(norm(c), norm(name)) {
+				return c
+			}
+		}
+	}
 	return best
 }
 

@@ -75,19 +75,39 @@ func (l *loader) unknownFlag(f Flag) {
 	if section == "env" && !l.known {
 		return
 	}
-	names := []string{"environment", "agent"}
-	for _, s := range []string{"env", "openai"} {
-		for _, n := range l.sectionNames(s) {
-			names = append(names, s+"."+n)
-		}
-	}
 	message := "unknown flag"
-	if n := nearest(f.Name, names); n != "" {
+	if n := l.nearestFlag(f.Name); n != "" {
 		message += fmt.Sprintf("; did you mean --%s?", n)
-	} else if i := slices.IndexFunc(names, func(n string) bool { return strings.HasSuffix(n, "."+f.Name) }); i >= 0 {
-		message += fmt.Sprintf("; did you mean --%s?", names[i])
 	}
 	l.report.at(o, f.Name, message)
+}
+
+// nearestFlag looks for a similar name beside the given one, and in every section
+// when it has no section or one that doesn't exist.
+func (l *loader) nearestFlag(name string) string {
+	all := []string{"environment", "agent"}
+	for _, s := range []string{"env", "openai"} {
+		for _, n := range l.sectionNames(s) {
+			all = append(all, s+"."+n)
+		}
+	}
+	dot := strings.LastIndexByte(name, '.') + 1
+	var beside []string
+	for _, n := range all {
+		if rest, ok := strings.CutPrefix(n, name[:dot]); ok && !strings.Contains(rest, ".") {
+			beside = append(beside, rest)
+		}
+	}
+	if n := nearest(name[dot:], beside); n != "" {
+		return name[:dot] + n
+	}
+	if len(beside) > 0 && dot > 0 {
+		return ""
+	}
+	if i := slices.IndexFunc(all, func(n string) bool { return strings.HasSuffix(n, "."+name) }); i >= 0 {
+		return all[i]
+	}
+	return nearest(name, all)
 }
 
 // unsupported answers for a field of the original framework that does nothing here.

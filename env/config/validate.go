@@ -65,7 +65,7 @@ func (l *loader) validate() {
 		}
 	}
 	l.validateOwn()
-	if l.config.Agent == AgentModel && len(l.config.Servers) == 0 && l.ok("openai", "agent") {
+	if l.config.Agent == AgentModel && len(l.config.Servers) == 0 && l.ok("openai", "agent") && !l.unread() {
 		l.report.at(Origin{}, "openai", "no model server; add an openai section with base_url and model_name to the config file, "+
 			"or pass --openai.base_url and --openai.model_name (or --agent oracle to run the reference solutions)")
 	}
