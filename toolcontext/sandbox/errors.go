@@ -2,8 +2,17 @@ package sandbox
 
 import "errors"
 
-// ErrClosed is returned by every method of a sandbox after Close.
+// ErrClosed is returned by every method of a sandbox after Close, and by calls
+// that Close interrupts.
 var ErrClosed = errors.New("sandbox is closed")
 
 // ErrUnsupported is wrapped by Create when a Spec asks for what the backend can't do.
 var ErrUnsupported = errors.New("not supported by this sandbox backend")
+
+// ErrInvalidCommand is wrapped by Exec when the Command contradicts itself or
+// can't be started on any system: the caller's mistake, the sandbox is well.
+var ErrInvalidCommand = errors.New("invalid command")
+
+// ErrUnsafeArchive is wrapped by Upload and ExtractTar for an entry that would
+// land outside the target directory, is neither file, directory nor link, or breaks a limit.
+var ErrUnsafeArchive = errors.New("unsafe archive")

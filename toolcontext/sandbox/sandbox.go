@@ -107,6 +107,3 @@ type Output struct {
 	Tail  []byte // the end, when the middle was dropped or does not fit in Head
 	Total int64  // bytes the command wrote
 }
-
-// Omitted returns how many bytes in the middle were dropped.
-func (o Output) Omitted() int64 { return o.Total - int64(len(o.Head)) - int64(len(o.Tail)) }

@@ -1,0 +1,22 @@
+//go:build !linux
+
+package local
+
+// cgroups exist on Linux only.
+type cgroups struct{}
+
+func findCgroups(owner, string) *cgroups { return nil }
+
+func (*cgroups) disable() {}
+func (*cgroups) close()   {}
+func (*cgroups) reap()    {}
+
+// cgroup is always nil here.
+type cgroup struct{}
+
+func (s *Sandbox) commandGroup() *cgroup { return nil }
+
+func (*cgroup) release()        {}
+func (*cgroup) kill()           {}
+func (*cgroup) populated() bool { return false }
+func (*cgroup) remove()         {}

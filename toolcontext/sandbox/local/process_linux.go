@@ -1,0 +1,271 @@
+package local
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is a running direct child. Its process id stays taken until reap.
+type process struct {
+	pid    int
+	exited chan struct{} // closed when it has ended
+}
+
+// startProcess starts a program in a session of its own and, when group is not
+// nil, in that control group from its first instruction on.
+func startProcess(path string, argv, env []string, dir string, files [3]*os.File, group *cgroup) (*process, error) {
+	pidfd := -1
+	attr := &syscall.ProcAttr{
+		Dir:   dir,
+		Env:   env,
+		Files: []uintptr{fd(files[0]), fd(files[1]), fd(files[2])},
+		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
+	}
+	if group != nil {
+		dirFD, err := group.open()
+		if err != nil {
+			return nil, err
+		}
+		defer unix.Close(dirFD)
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, dirFD
+	}
+	pid, _, err := syscall.StartProcess(path, argv, attr)
+	runtime.KeepAlive(files)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{pid: pid, exited: make(chan struct{})}
+	go p.await(pidfd)
+	return p, nil
+}
+
+// await closes exited when the process has ended. With a pidfd that the runtime's
+// poller takes, waiting costs a goroutine; without, it costs a thread.
+func (p *process) await(pidfd int) {
+	defer close(p.exited)
+	if pidfd >= 0 {
+		_ = unix.SetNonblock(pidfd, true) // without it the file below blocks a thread, no more
+		f := os.NewFile(uintptr(pidfd), "pidfd")
+		defer f.Close()
+		if raw, err := f.SyscallConn(); err == nil {
+			err = raw.Read(func(fd uintptr) bool {
+				poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+				n, err := unix.Poll(poll, 0)
+				return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
+			})
+			if err == nil && p.ended() {
+				return
+			}
+		}
+	}
+	for {
+		err := unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// ended reports whether the process can be reaped.
+func (p *process) ended() bool {
+	st, ok := readStat(p.pid)
+	return !ok || st.dead()
+}
+
+// reap returns the exit code, 128+n after signal n, and gives the process id free.
+// It reports false when somebody else in this program took the status.
+func (p *process) reap() (int, bool) {
+	var ws syscall.WaitStatus
+	for {
+		pid, err := syscall.Wait4(p.pid, &ws, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil || pid != p.pid:
+			return 0, false
+		case ws.Signaled():
+			return 128 + int(ws.Signal()), true
+		default:
+			return ws.ExitStatus(), true
+		}
+	}
+}
+
+// stat is what /proc/PID/stat says of a process.
+type stat struct {
+	pid, parent, group, session int
+	terminal                    int
+	start                       uint64 // in clock ticks since boot
+	state                       byte
+}
+
+// dead reports whether the process has ended, reaped or not.
+func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' || s.state == 'x' }
+
+// readStat reads what the kernel says of a process; false when there is none.
+func readStat(pid int) (stat, bool) {
+	var buf [1024]byte
+	data, err := readSmall("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
+	if err != nil {
+		return stat{}, false
+	}
+	return parseStat(pid, data)
+}
+
+// parseStat reads a stat line. The command name, in parentheses, may contain
+// anything, parentheses and line breaks included.
+func parseStat(pid int, data []byte) (stat, bool) {
+	i := bytes.LastIndexByte(data, ')')
+	if i < 0 {
+		return stat{}, false
+	}
+	fields := strings.Fields(string(data[i+1:]))
+	if len(fields) < 20 || len(fields[0]) != 1 {
+		return stat{}, false
+	}
+	st := stat{pid: pid, state: fields[0][0]}
+	for field, to := range map[int]*int{1: &st.parent, 2: &st.group, 3: &st.session, 4: &st.terminal} {
+		n, err := strconv.Atoi(fields[field])
+		if err != nil {
+			return stat{}, false
+		}
+		*to = n
+	}
+	start, err := strconv.ParseUint(fields[19], 10, 64)
+	st.start = start
+	return st, err == nil
+}
+
+// readSmall reads a file of /proc in one go, without the cost of an os.File.
+func readSmall(path string, buf []byte) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	n := 0
+	for n < len(buf) {
+		k, err := unix.Read(fd, buf[n:])
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if k == 0 {
+			break
+		}
+		n += k
+	}
+	return buf[:n], nil
+}
+
+// processStart returns when a process started, in clock ticks since boot.
+func processStart(pid int) (uint64, bool) {
+	st, ok := readStat(pid)
+	return st.start, ok
+}
+
+// processExists reports whether there is a live process of that id.
+func processExists(pid int) bool {
+	st, ok := readStat(pid)
+	return ok && !st.dead()
+}
+
+// startClock returns now in processStart's unit, never later than the start of a
+// process that is started afterwards.
+func startClock() uint64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		return 0
+	}
+	const ticksPerSecond = 100 // USER_HZ, the same on every platform Go runs on
+	return uint64(ts.Sec)*ticksPerSecond + uint64(ts.Nsec)/(1e9/ticksPerSecond)
+}
+
+// bootID returns a short id of the machine's current boot.
+var bootID = sync.OnceValue(func() string {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	id := strings.ReplaceAll(strings.TrimSpace(string(data)), "-", "")
+	if err != nil || len(id) < 8 {
+		return "x"
+	}
+	return id[:8]
+})
+
+// orphans knows which children of this process were started by this package, so
+// that adopted ones can be told from them.
+type orphans struct {
+	starting sync.RWMutex // held for reading from start until the child is known
+	mu       sync.Mutex
+	adopting bool // set before the first child
+	since    uint64
+	children map[int]struct{}
+}
+
+func newOrphans() *orphans {
+	return &orphans{children: map[int]struct{}{}, since: startClock()}
+}
+
+// adopt makes this process the parent of its descendants' orphans.
+func (o *orphans) adopt() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("prctl: %w", err)
+	}
+	o.adopting = true
+	return nil
+}
+
+func (o *orphans) expect()   { o.starting.RLock() }
+func (o *orphans) expected() { o.starting.RUnlock() }
+
+func (o *orphans) child(pid int) {
+	if !o.adopting {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.children[pid] = struct{}{}
+}
+
+func (o *orphans) childGone(pid int) {
+	if !o.adopting {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.children, pid)
+}
+
+// filter returns which of procs were adopted.
+func (o *orphans) filter(procs []stat) []stat {
+	if o == nil || !o.adopting {
+		return nil
+	}
+	self := os.Getpid()
+	own, err := unix.Getsid(0)
+	if err != nil {
+		return nil
+	}
+	// Children on their way to being known are waited for.
+	o.starting.Lock()
+	defer o.starting.Unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var found []stat
+	for _, p := range procs {
+		_, known := o.children[p.pid]
+		if p.parent == self && p.session != own && p.start >= o.since && !known {
+			found = append(found, p)
+		}
+	}
+	return found
+}

@@ -1,0 +1,100 @@
+//go:build !linux
+
+package local
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"context"
+)
+
+// process is a running direct child.
+type process struct {
+	pid    int
+	exited chan struct{} // closed when it has ended
+	code   int
+	ok     bool
+}
+
+// startProcess starts a program in a session of its own.
+func startProcess(path string, argv, env []string, dir string, files [3]*os.File, _ *cgroup) (*process, error) {
+	pid, _, err := syscall.StartProcess(path, argv, &syscall.ProcAttr{
+		Dir:   dir,
+		Env:   env,
+		Files: []uintptr{fd(files[0]), fd(files[1]), fd(files[2])},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &process{pid: pid, exited: make(chan struct{})}
+	go func() {
+		defer close(p.exited)
+		p.code, p.ok = wait(pid)
+	}()
+	return p, nil
+}
+
+func wait(pid int) (int, bool) {
+	var ws syscall.WaitStatus
+	for {
+		got, err := syscall.Wait4(pid, &ws, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil || got != pid:
+			return 0, false
+		case ws.Signaled():
+			return 128 + int(ws.Signal()), true
+		default:
+			return ws.ExitStatus(), true
+		}
+	}
+}
+
+// reap returns the exit code, 128+n after signal n; false when it is lost.
+func (p *process) reap() (int, bool) {
+	<-p.exited
+	return p.code, p.ok
+}
+
+// processStart returns a number that differs between processes that had the same id
+// at different times.
+func processStart(pid int) (uint64, bool) {
+	out, err := exec.Command("ps", "-o", "lstart=", "-p", strconv.Itoa(pid)).Output()
+	if err != nil {
+		return 0, false
+	}
+	t, err := time.Parse("Mon Jan _2 15:04:05 2006", strings.TrimSpace(string(out)))
+	if err != nil {
+		return 0, false
+	}
+	return uint64(t.Unix()), true
+}
+
+func processExists(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+// startClock returns now; processes are not told by their start time here.
+func startClock() uint64 { return uint64(time.Now().Unix()) }
+
+// bootID returns an id of the machine's current boot; start times, which carry the
+// date, do its job here.
+var bootID = sync.OnceValue(func() string { return "x" })
+
+// orphans does nothing here: there is no adopting of orphans.
+type orphans struct{}
+
+func newOrphans() *orphans { return &orphans{} }
+
+func (*orphans) adopt() error                                 { return nil }
+func (*orphans) expect()                                      {}
+func (*orphans) expected()                                    {}
+func (*orphans) child(int)                                    {}
+func (*orphans) childGone(int)                                {}
+func (*orphans) killAll(context.Context, time.Duration) error { return nil }

@@ -1,0 +1,19 @@
+package local
+
+// scope says which processes belong together: all of a sandbox, or those of one
+// command when marker is set.
+type scope struct {
+	sandbox string // the sandbox's id
+	marker  string // the command's marker, "" for the whole sandbox
+	root    string // processes with a working directory below belong to it
+	since   uint64 // nothing older belongs to it, in processStart's unit
+	leader  int    // the command's own process, not yet reaped; 0 without
+	// sessions are ids of sessions that had processes when their command ended, and
+	// when that was: an id can have been given to a stranger since.
+	sessions map[int]uint64
+	pipes    []uint64 // inodes of pipes only its processes write to
+	group    *cgroup
+	orphans  *orphans
+	// claimOrphans takes adopted processes without any other trace as its own.
+	claimOrphans bool
+}

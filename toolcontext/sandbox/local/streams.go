@@ -1,0 +1,178 @@
+package local
+
+import (
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+)
+
+// streams are the three standard streams of a running command.
+type streams struct {
+	in     *os.File // what the command reads
+	feed   *os.File // our end of in; nil for /dev/null
+	source io.Reader
+	out    *outputPipe
+	err    *outputPipe // out itself when the two are merged
+	outEnd *os.File
+	errEnd *os.File
+}
+
+func (s *Sandbox) openStreams(c sandbox.Command) (_ *streams, err error) {
+	st := &streams{source: c.Stdin}
+	defer func() {
+		if err != nil {
+			st.closeChildEnds()
+			st.abandon()
+		}
+	}()
+	if c.Stdin == nil {
+		st.in, err = os.Open(os.DevNull)
+	} else {
+		st.in, st.feed, err = os.Pipe()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if st.out, st.outEnd, err = newOutputPipe(c.MaxOutput); err != nil {
+		return nil, err
+	}
+	if c.Merge {
+		st.err, st.errEnd = st.out, st.outEnd
+		return st, nil
+	}
+	st.err, st.errEnd, err = newOutputPipe(c.MaxOutput)
+	return st, err
+}
+
+func (st *streams) childEnds() [3]*os.File { return [3]*os.File{st.in, st.outEnd, st.errEnd} }
+
+// closeChildEnds closes our copies of what the command has; a second call does nothing.
+func (st *streams) closeChildEnds() {
+	for _, f := range st.childEnds() {
+		if f != nil {
+			_ = f.Close() // merged streams share one file
+		}
+	}
+}
+
+// abandon closes our ends before any pump was started.
+func (st *streams) abandon() {
+	if st.feed != nil {
+		_ = st.feed.Close()
+	}
+	for _, p := range st.outputs() {
+		p.close()
+	}
+}
+
+func (st *streams) outputs() []*outputPipe {
+	switch {
+	case st.out == nil:
+		return nil
+	case st.err == nil || st.err == st.out:
+		return []*outputPipe{st.out}
+	}
+	return []*outputPipe{st.out, st.err}
+}
+
+func (st *streams) inodes() []uint64 {
+	var list []uint64
+	for _, p := range st.outputs() {
+		list = append(list, p.inode)
+	}
+	return list
+}
+
+// pumpAll starts reading the command's output and feeding its input. The sandbox's
+// Close waits for the readers.
+func (st *streams) pumpAll(s *Sandbox) {
+	for _, p := range st.outputs() {
+		s.mu.Lock()
+		s.pipes[p] = struct{}{}
+		s.mu.Unlock()
+		s.background.Add(1)
+		go func() {
+			defer s.background.Done()
+			buf := s.provider.buffers.Get().(*[]byte)
+			p.pump(*buf)
+			s.provider.buffers.Put(buf)
+			s.mu.Lock()
+			delete(s.pipes, p)
+			s.mu.Unlock()
+		}()
+	}
+	if st.feed != nil {
+		// Nobody waits for this one: its source may block for as long as it likes.
+		// Closing feed, when the command has ended, ends the copy at its next write.
+		go func() {
+			_, _ = io.Copy(st.feed, st.source) // a command need not read its input
+			_ = st.feed.Close()
+		}()
+	}
+}
+
+// settle waits until all the command wrote is read: until its pipes are at their
+// end or, where background processes hold them, quiet. Those are read on, to keep
+// their writers from blocking, but what comes is no longer kept. The command has
+// ended, so all it wrote itself is in the pipes already.
+func (st *streams) settle() {
+	deadline := time.Now().Add(drainLimit)
+	for wait := drainQuiet; wait > 0; wait = min(drainQuiet, time.Until(deadline)) {
+		before := st.seen()
+		if st.ended(wait) || st.seen() == before && st.pending() == 0 {
+			break
+		}
+	}
+	if st.feed != nil {
+		_ = st.feed.Close() // ends the copy and gives background readers their end of file
+	}
+}
+
+// ended waits until every pipe is at its end, at most for wait.
+func (st *streams) ended(wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for _, p := range st.outputs() {
+		select {
+		case <-p.eof:
+		case <-timer.C:
+			return false
+		}
+	}
+	return true
+}
+
+func (st *streams) seen() int64 {
+	var n int64
+	for _, p := range st.outputs() {
+		n += p.seen.Load()
+	}
+	return n
+}
+
+func (st *streams) pending() int {
+	n := 0
+	for _, p := range st.outputs() {
+		n += pending(p.read)
+	}
+	return n
+}
+
+// close returns what was kept.
+func (st *streams) close(merged bool) (out, err sandbox.Output) {
+	out = st.out.capture.Close()
+	if !merged {
+		err = st.err.capture.Close()
+	}
+	return out, err
+}
+
+// fd returns the descriptor of f for a child, in blocking mode as programs expect.
+func fd(f *os.File) uintptr {
+	n := f.Fd()
+	_ = syscall.SetNonblock(int(n), false) // fails only for descriptors that have no such mode
+	return n
+}
