@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -59,3 +60,15 @@ func (e *ConfigChangedError) Error() string {
 
 // Is makes errors.Is(err, ErrConfigChanged) true.
 func (e *ConfigChangedError) Is(target error) bool { return target == ErrConfigChanged }
+
+// diskFailure turns an error of the disk into what the user is told.
+func diskFailure(attempt string, err error) error {
+	advice := "check the disk and run again with --resume"
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		advice = "free space and run again with --resume"
+	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		advice = "make the directory writable and run again with --resume"
+	}
+	return fmt.Errorf("%w: %s: %w: every rollout acknowledged before is safe; %s", ErrFailed, attempt, err, advice)
+}

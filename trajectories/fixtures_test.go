@@ -44,16 +44,25 @@ var fixedTime = time.Date(2026, 3, 30, 14, 22, 31, 456_789_000, time.UTC)
 
 func testTools(t testing.TB) *chat.Toolset {
 	t.Helper()
-	tools, err := chat.NewToolset(
-		chat.ToolDefinition{Name: "terminal", Description: "Execute shell commands", Parameters: json.RawMessage(`{"type":"object","properties":{"command":{"type":"string"}}}`)},
-		chat.ToolDefinition{Name: "read_file", Description: "Read a file <b> & more — ünïcode", Parameters: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"},"limit":{"type":"integer","default":1.50}},"required":["path"]}`)},
-		chat.ToolDefinition{Name: "todo", Description: "Keep a list"},
-	)
+	tools, err := newTestTools()
 	require.NoError(t, err)
 	return tools
 }
 
+func newTestTools() (*chat.Toolset, error) {
+	return chat.NewToolset(
+		chat.ToolDefinition{Name: "terminal", Description: "Execute shell commands", Parameters: json.RawMessage(`{"type":"object","properties":{"command":{"type":"string"}}}`)},
+		chat.ToolDefinition{Name: "read_file", Description: "Read a file <b> & more — ünïcode", Parameters: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"},"limit":{"type":"integer","default":1.50}},"required":["path"]}`)},
+		chat.ToolDefinition{Name: "todo", Description: "Keep a list"},
+	)
+}
+
 func testInfo(t testing.TB) Info {
+	t.Helper()
+	return newTestInfo(testTools(t))
+}
+
+func newTestInfo(tools *chat.Toolset) Info {
 	return Info{
 		Command:       "evaluate",
 		Environment:   "terminal-test",
@@ -61,7 +70,7 @@ func testInfo(t testing.TB) Info {
 		Version:       "1.2.3",
 		DatasetDigest: "sha256:da7a",
 		Seeds:         map[string]int64{"distribution": 42, "a": 1},
-		Tools:         testTools(t),
+		Tools:         tools,
 	}
 }
 

@@ -292,7 +292,7 @@ func (r *Run) close(status Status) error {
 	defer r.mu.Unlock()
 	var problems []error
 	if err := r.view.Sync(); err != nil && r.failed == nil {
-		r.failed = r.failure("write "+r.path(trajectoriesFile), err)
+		r.failed = diskFailure("write "+r.path(trajectoriesFile), err)
 	}
 	problems = append(problems, r.rollouts.Close(), r.view.Close())
 	m := &r.manifest

@@ -128,7 +128,7 @@ func (r *Run) fail(attempt string, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failed == nil {
-		r.failed = r.failure(attempt, err)
+		r.failed = diskFailure(attempt, err)
 	}
 	return r.failed
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"syscall"
 )
 
 // Limits of one group commit: what is written with one write and one fsync.
@@ -251,7 +250,7 @@ func (r *Run) persist(buf []byte) error {
 	if undo := errors.Join(r.rollouts.Truncate(r.size), r.rollouts.Sync()); undo != nil {
 		err = fmt.Errorf("%w (and taking back the part already written: %w)", err, undo)
 	}
-	return r.failure("write "+r.path(rolloutsFile), err)
+	return diskFailure("write "+r.path(rolloutsFile), err)
 }
 
 // writeView appends the trajectories of recorded rollouts. They are derived, so a
@@ -266,21 +265,9 @@ func (r *Run) writeView(batch []request, buf []byte) []byte {
 	if _, err := r.view.Write(buf); err != nil {
 		r.mu.Lock()
 		if r.failed == nil {
-			r.failed = r.failure("write "+r.path(trajectoriesFile), err)
+			r.failed = diskFailure("write "+r.path(trajectoriesFile), err)
 		}
 		r.mu.Unlock()
 	}
 	return buf
-}
-
-// failure turns an error of the disk into what the user is told.
-func (r *Run) failure(attempt string, err error) error {
-	advice := "check the disk and run again with --resume"
-	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		advice = "free space and run again with --resume"
-	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		advice = "make the directory writable and run again with --resume"
-	}
-	return fmt.Errorf("%w: %s: %w: every rollout acknowledged before is safe; %s", ErrFailed, attempt, err, advice)
 }
