@@ -1,0 +1,6 @@
+package tools
+
+// Builtin returns the tools of this package, for NewRegistry.
+func Builtin() []Tool {
+	return []Tool{Terminal(), ReadFile(), WriteFile(), Patch(), SearchFiles(), Todo()}
+}

@@ -1,0 +1,140 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// WriteFile returns the write_file tool: it creates or replaces a whole file.
+func WriteFile() Tool {
+	return Tool{
+		Name:    "write_file",
+		Toolset: "file",
+		Description: "Write content to a file of the sandbox, replacing what was there. Use this instead of echo or a here-document. " +
+			"Parent directories are created. The content is written exactly as given; for a change inside a file use patch.",
+		Parameters: []byte(`{"type":"object","properties":{` +
+			`"path":{"type":"string","description":"Path of the file to write (created when missing, replaced otherwise)"},` +
+			`"content":{"type":"string","description":"The whole content of the file"}` +
+			`},"required":["path","content"]}`),
+		Handler: runWriteFile,
+	}
+}
+
+type writeResult struct {
+	BytesWritten  int      `json:"bytes_written"`
+	DirsCreated   bool     `json:"dirs_created"`
+	Verified      bool     `json:"verified,omitempty"`
+	ResolvedPath  string   `json:"resolved_path"`
+	FilesModified []string `json:"files_modified"`
+}
+
+func runWriteFile(ctx context.Context, call *Call) (string, error) {
+	name, err := call.Args.Required("path")
+	if err != nil {
+		return ErrorResult("write_file: " + err.Error()), nil
+	}
+	if name == "" {
+		return ErrorResult("write_file: path is empty; give the path of the file to write"), nil
+	}
+	content, err := call.Args.Required("content")
+	if err != nil {
+		return ErrorResult("write_file: " + err.Error() + ". Send the whole content of the file in one call"), nil
+	}
+	if problem := notContent(content); problem != "" {
+		return ErrorResult("write_file: " + problem), nil
+	}
+	resolved, err := call.State.Resolve(ctx, name)
+	if err != nil {
+		return fileResult(err)
+	}
+	encoded, err := call.State.likeExisting(ctx, resolved, content)
+	if err != nil {
+		return fileResult(err)
+	}
+	w, err := call.State.writeWhole(ctx, resolved, encoded)
+	if err != nil {
+		return fileResult(err)
+	}
+	return encode(writeResult{
+		BytesWritten: len(encoded), DirsCreated: w.dirsCreated, Verified: w.verified,
+		ResolvedPath: w.target, FilesModified: []string{w.target},
+	}), nil
+}
+
+var numberedLine = regexp.MustCompile(`^\s*(\d+)\|`)
+
+// notContent recognises text that came from read_file and not from a file: a
+// model that writes it back would destroy the file.
+func notContent(content string) string {
+	if strings.TrimSpace(content) == unchangedNote {
+		return "the content is read_file's note that a file has not changed, not the content of a file"
+	}
+	lines := strings.Split(strings.TrimSuffix(content, "\n"), "\n")
+	numbered, consecutive, last := 0, true, 0
+	for _, line := range lines {
+		m := numberedLine.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		n, err := strconv.Atoi(m[1])
+		if err != nil || numbered > 0 && n != last+1 {
+			consecutive = false
+		}
+		numbered, last = numbered+1, n
+	}
+	if numbered >= 2 && consecutive && numbered*10 >= len(lines)*6 {
+		return "the content carries read_file's line numbers (N|text); send the text without them"
+	}
+	return ""
+}
+
+// lookScript prints the first bytes of a regular file, then a byte saying whether
+// every one of its lines ends in CR LF, and nothing for any other path.
+const lookScript = `p=$1
+[ -f "$p" ] && [ -r "$p" ] || exit 0
+lf=$(wc -l < "$p"); crlf=$(LC_ALL=C tr -dc '\r\n' < "$p" | LC_ALL=C tr '\r' r | grep -c 'r$')
+if [ "$lf" -gt 0 ] && [ "$lf" -eq "$crlf" ]; then echo crlf; else echo lf; fi
+head -c 3 "$p"
+`
+
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// likeExisting gives content the byte order mark and the line ends of the file it
+// replaces, so that rewriting a Windows file keeps it one.
+func (s *State) likeExisting(ctx context.Context, name, content string) ([]byte, error) {
+	out, err := s.shell(ctx, "", lookScript, nil, s.options.FileTimeout, 64<<10, name)
+	if err != nil {
+		return nil, err
+	}
+	ends, start, _ := bytes.Cut(out.stdout, []byte{'\n'})
+	if string(ends) == "crlf" && !strings.Contains(content, "\r\n") {
+		content = strings.ReplaceAll(content, "\n", "\r\n")
+	}
+	if bytes.Equal(start, byteOrderMark) && !strings.HasPrefix(content, string(byteOrderMark)) {
+		content = string(byteOrderMark) + content
+	}
+	return []byte(content), nil
+}
+
+var errTooLarge = errors.New("the file is too large to edit")
+
+// loadText returns the content of a file for editing.
+func (s *State) loadText(ctx context.Context, name string) (string, error) {
+	info, content, err := s.readWhole(ctx, name, maxWholeFile)
+	switch {
+	case err != nil:
+		return "", err
+	case info.kind != regularFile:
+		return "", &fileError{info.kind.describe(name)}
+	case content == nil:
+		return "", fmt.Errorf("%w: %d bytes, at most %d; use a program in the terminal", errTooLarge, info.size, maxWholeFile)
+	case bytes.IndexByte(content, 0) >= 0:
+		return "", &fileError{name + " is a binary file"}
+	}
+	return string(content), nil
+}

@@ -1,0 +1,115 @@
+package toolcontext
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+	"github.com/hermes-env/hermes-env/toolcontext/tools"
+)
+
+// verifierChars is how many characters of a verifier's command are kept.
+const verifierChars = 1 << 20
+
+// Terminal runs a command once and waits for its end. timeout 0 is the terminal
+// tool's default; there is no upper limit. Before Seal the command runs in the
+// agent's session, after it in the sandbox's own directory and environment. A
+// command that fails or times out is a result; an error means that the sandbox
+// failed or that ctx ended.
+func (c *Context) Terminal(ctx context.Context, command string, timeout time.Duration) (tools.TerminalResult, error) {
+	result, err := c.state.Run(ctx, tools.RunOptions{Command: command, Timeout: timeout, MaxChars: verifierChars})
+	if err != nil {
+		return result, err
+	}
+	if ctx.Err() != nil {
+		// What an interrupted command printed must not be taken for an answer.
+		return result, fmt.Errorf("run a command in the sandbox: %w", context.Cause(ctx))
+	}
+	return result, nil
+}
+
+// ReadFile returns the exact content of a regular file in the sandbox. The error
+// wraps fs.ErrNotExist when there is none. Relative paths start at the sandbox's
+// directory after Seal, at the agent's working directory before; "~" is the home.
+func (c *Context) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	return c.state.ReadBytes(ctx, path, c.config.MaxReadBytes)
+}
+
+// WriteFile replaces or creates a file in the sandbox, making its directories.
+func (c *Context) WriteFile(ctx context.Context, path string, content []byte) error {
+	_, err := c.state.WriteBytes(ctx, path, content)
+	return err
+}
+
+// Search returns the lines under path that match a regular expression, at most 1,000.
+func (c *Context) Search(ctx context.Context, pattern, path string) (tools.SearchResult, error) {
+	result, err := c.state.Search(ctx, tools.SearchQuery{Pattern: pattern, Path: path, Limit: 1000})
+	switch {
+	case err != nil:
+		return result, err
+	case result.Error != "":
+		return result, fmt.Errorf("search %q in %s: %s", pattern, path, result.Error)
+	case result.TimedOut:
+		return result, fmt.Errorf("search %q in %s: the search timed out", pattern, path)
+	}
+	return result, nil
+}
+
+// Seal ends the agent's part: every process it left is killed, and from now on
+// commands neither see its working directory nor its exported variables, and
+// tools answer as if nothing had been read before. Without a sandbox there is
+// nothing to kill. Its error is an *tools.InfrastructureError.
+func (c *Context) Seal(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.config.CloseTimeout)
+	defer cancel()
+	if err := c.acquire(ctx); err != nil {
+		return &tools.InfrastructureError{Op: "seal the sandbox", Err: err}
+	}
+	defer c.release()
+	if box, closed := c.current(); box != nil && !closed {
+		if err := box.KillAll(ctx); err != nil {
+			return &tools.InfrastructureError{Op: "kill what the agent left running", Err: err}
+		}
+	}
+	c.state.Detach()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sealed = true
+	return nil
+}
+
+// Cleanup removes the sandbox. It does so also when ctx has ended, within
+// CloseTimeout or the deadline of ctx when that is sooner and not yet past. A
+// second Cleanup does nothing; one that failed can be called again.
+func (c *Context) Cleanup(ctx context.Context) error {
+	limit := c.config.CloseTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		if left := time.Until(deadline); left > 0 {
+			limit = min(limit, left)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	if err := c.acquire(ctx); err != nil {
+		return fmt.Errorf("remove the sandbox: it is still being created: %w", err)
+	}
+	defer c.release()
+	c.mu.Lock()
+	box := c.box
+	c.closed = true
+	c.mu.Unlock()
+	if box == nil {
+		return nil
+	}
+	started := time.Now()
+	err := box.Close(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timings.Close += time.Since(started)
+	if err != nil && !errors.Is(err, sandbox.ErrClosed) {
+		return fmt.Errorf("remove the sandbox %s: %w", box.Info().ID, err)
+	}
+	return nil
+}
