@@ -1,0 +1,12 @@
+// Package benchmarks lists the environments that come with hermes-env.
+package benchmarks
+
+import (
+	"github.com/hermes-env/hermes-env/benchmarks/terminaltest"
+	"github.com/hermes-env/hermes-env/env"
+)
+
+// All returns the definitions of the built-in environments.
+func All() []env.Definition {
+	return []env.Definition{terminaltest.Definition()}
+}

@@ -1,0 +1,80 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hermes-env/hermes-env/agentloop"
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/toolcontext"
+)
+
+// Agent names who acts in a rollout.
+type Agent string
+
+// The agents: a model, the environment's reference solution, or nobody.
+const (
+	AgentModel  Agent = "model"
+	AgentOracle Agent = "oracle"
+	AgentNop    Agent = "nop"
+)
+
+// act lets the agent work on an item. Like agentloop.Run it always returns a
+// Result; the error tells of an endpoint, a sandbox or an oracle that failed.
+func (r *Runner) act(ctx context.Context, rollout string, item Item, messages []chat.Message, tc *toolcontext.Context) (*agentloop.Result, error) {
+	switch r.opts.Agent {
+	case AgentNop:
+		return &agentloop.Result{Messages: messages, StopReason: agentloop.StopNatural, FinishedNaturally: true}, nil
+	case AgentOracle:
+		return r.actOracle(ctx, item, messages, tc)
+	}
+	c := r.opts.Config
+	temperature := c.AgentTemperature
+	cfg := agentloop.Config{
+		Model: r.opts.Model,
+		Tools: limitedTools{Tools: tc, slots: r.toolSlots},
+		Stop: []agentloop.StopCondition{
+			agentloop.MaxTurns(c.MaxAgentTurns),
+			agentloop.MaxTokens(int64(c.RolloutTokenLimit)),
+			agentloop.MaxElapsed(c.RolloutTimeout.Duration()),
+		},
+		Timeout:     c.RolloutTimeout.Duration(),
+		Temperature: &temperature,
+		MaxTokens:   c.MaxTokenLength,
+		Extra:       r.extra,
+		Affinity:    rollout,
+		Budget: agentloop.Budget{
+			ResultChars:  c.DefaultResultSizeChars,
+			TurnChars:    c.TurnBudgetChars,
+			PreviewChars: c.PreviewSizeChars,
+			Overrides:    c.ToolResultOverrides,
+		},
+		ParallelTools: c.ParallelToolCalls,
+		GraceTurn:     c.GraceTurn,
+	}
+	return agentloop.Run(ctx, cfg, messages)
+}
+
+var errRolloutTimeout = errors.New("env.rollout_timeout reached")
+
+func (r *Runner) actOracle(ctx context.Context, item Item, messages []chat.Message, tc *toolcontext.Context) (*agentloop.Result, error) {
+	result := &agentloop.Result{Messages: messages, StopReason: agentloop.StopNatural, FinishedNaturally: true}
+	if d := r.opts.Config.RolloutTimeout.Duration(); d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, d, errRolloutTimeout)
+		defer cancel()
+	}
+	started := time.Now()
+	err := r.opts.Environment.(Oracle).Oracle(ctx, item, tc)
+	result.Turns = []agentloop.Turn{{Tools: time.Since(started), Total: time.Since(started)}}
+	if err == nil {
+		return result, nil
+	}
+	if errors.Is(context.Cause(ctx), errRolloutTimeout) {
+		result.StopReason, result.FinishedNaturally = agentloop.StopTimeLimit, false
+		return result, nil
+	}
+	return result, fmt.Errorf("reference solution: %w", err)
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/hermes-env/hermes-env/env"
+	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/toolcontext/tools"
+)
+
+// describe says what would run, and runs nothing: no model, no sandbox, no file.
+func (j *job) describe() error {
+	out := j.app.Stdout
+	c := j.cfg.Env
+	fmt.Fprintf(out, "%s would %s %s\n", j.name, j.mode, j.cfg.Environment)
+	if err := j.environment.Setup(j.ctx); err != nil {
+		return fail(ExitUsage, fmt.Errorf("set up environment %s: %w", j.cfg.Environment, err))
+	}
+	if err := j.describeWork(out); err != nil {
+		return err
+	}
+	if j.cfg.Agent != config.AgentModel {
+		fmt.Fprintf(out, "  agent      %s\n", j.cfg.Agent)
+	}
+	for _, s := range j.cfg.Servers {
+		if j.cfg.Agent != config.AgentModel {
+			break
+		}
+		key := "no key"
+		if s.APIKey.IsSet() {
+			key = "key from " + s.KeySource
+		}
+		if scheme, script, ok := s.Embedded(); ok && scheme == replayScheme {
+			if _, err := j.replayScript(script); err != nil {
+				return fail(ExitUsage, err)
+			}
+			key = "embedded, plays recorded turns"
+		}
+		fmt.Fprintf(out, "  model      %s at %s (%s)\n", s.ModelName, s.BaseURL, key)
+	}
+	selection := tools.Selection{Enabled: c.EnabledToolsets, Disabled: c.DisabledToolsets, Distribution: c.Distribution}
+	if err := j.registry.Check(selection); err != nil {
+		return fail(ExitUsage, err)
+	}
+	if c.Distribution != "" {
+		fmt.Fprintf(out, "  tools      drawn per group from distribution %s\n", c.Distribution)
+	} else {
+		resolution, err := j.registry.Resolve(selection, nil)
+		if err != nil {
+			return fail(ExitUsage, err)
+		}
+		fmt.Fprintf(out, "  tools      %s\n", strings.Join(resolution.Names, ", "))
+	}
+	dir := j.flags.RunDir
+	if dir == "" {
+		dir = "runs/" + j.cfg.Environment + "-<time>"
+	}
+	fmt.Fprintf(out, "  sandbox    %s\n  limits     %d turns, %d completion tokens per call\n  results    %s\n", c.TerminalBackend, c.MaxAgentTurns, c.MaxTokenLength, dir)
+	fmt.Fprintf(out, "nothing was run\n")
+	return nil
+}
+
+// describeWork lists the items, as far as they are few.
+func (j *job) describeWork(out io.Writer) error {
+	c := j.cfg.Env
+	if j.mode == config.Process {
+		fmt.Fprintf(out, "  work       %d groups of %d rollouts\n", c.TotalSteps, c.GroupSize)
+		return nil
+	}
+	e, ok := j.environment.(env.Evaluator)
+	if !ok {
+		fmt.Fprintf(out, "  work       every item of the environment, %d attempts each\n", c.Attempts)
+		return nil
+	}
+	var ids []string
+	more := 0
+	for item, err := range e.EvalItems(j.ctx) {
+		if err != nil {
+			return fail(ExitUsage, fmt.Errorf("items of environment %s: %w", j.cfg.Environment, err))
+		}
+		if len(ids) < maxItemsShown {
+			ids = append(ids, item.ID)
+		} else {
+			more++
+		}
+	}
+	n := len(ids) + more
+	list := strings.Join(ids, ", ")
+	if more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	fmt.Fprintf(out, "  work       %d items, %d attempts each: %d rollouts\n  items      %s\n", n, c.Attempts, n*c.Attempts, list)
+	return nil
+}

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/hermes-env/hermes-env/env"
+	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/trajectories"
+)
+
+// Exit codes of every command.
+const (
+	ExitOK          = 0
+	ExitBelow       = 1   // the run finished, but below --fail-under or with too many unscored rollouts
+	ExitUsage       = 2   // wrong flags, configuration or run directory; nothing was run
+	ExitModel       = 3   // the model endpoint
+	ExitSandbox     = 4   // the sandbox engine
+	ExitStore       = 5   // results could not be written
+	ExitInterrupted = 130 // stopped by a signal; what was finished is saved
+)
+
+// failure is an error with the exit code it leads to.
+type failure struct {
+	code int
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+func fail(code int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &failure{code, err}
+}
+
+// exitCode maps an error to the code the process ends with.
+func exitCode(err error) int {
+	var f *failure
+	var problems *config.Error
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.As(err, &f):
+		return f.code
+	case errors.Is(err, env.ErrInterrupted):
+		return ExitInterrupted
+	case errors.Is(err, env.ErrStore), errors.Is(err, trajectories.ErrFailed):
+		return ExitStore
+	case errors.Is(err, env.ErrEndpoint):
+		return ExitModel
+	case errors.Is(err, env.ErrSandbox):
+		return ExitSandbox
+	case errors.As(err, &problems):
+		return ExitUsage
+	}
+	return ExitUsage
+}

@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/hermes-env/hermes-env/env"
+	"github.com/hermes-env/hermes-env/env/config"
+)
+
+// App is a program made of environments.
+type App struct {
+	Name         string // of the program; "" means hermes-env
+	Environments []env.Definition
+
+	Stdout, Stderr io.Writer
+	Getenv         func(string) (string, bool)
+	Signals        <-chan os.Signal // asks to stop, gently and then at once; nil: none
+	Now            clock            // nil: the system's
+}
+
+// Main runs the program with the process's arguments and never returns.
+func Main(environments ...env.Definition) {
+	signals, stop := notifySignals()
+	app := App{Environments: environments, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Signals: signals}
+	code := app.Run(context.Background(), os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// commands is the grammar of the command line.
+type commands struct {
+	Evaluate evaluateCommand `cmd:"" help:"Run a benchmark: score a model (or --agent oracle, nop) on an environment's held-out items."`
+	Process  processCommand  `cmd:"" help:"Generate data: run groups of rollouts on training items and save scored trajectories."`
+	Config   configCommand   `cmd:"" help:"Print the resolved configuration and where each value comes from."`
+	Envs     envsCommand     `cmd:"" help:"List the environments and their configuration fields."`
+	Tools    toolsCommand    `cmd:"" help:"List the tools and toolsets, or print their definitions."`
+	Cleanup  cleanupCommand  `cmd:"" help:"Remove sandboxes left behind by processes that no longer live."`
+	Complete completeCommand `cmd:"" name:"completion" help:"Print a completion script for bash, zsh or fish."`
+	Version  versionCommand  `cmd:"" help:"Print version and build."`
+}
+
+// session is what a command runs with.
+type session struct {
+	app    *App
+	ctx    context.Context
+	parser *kong.Kong
+	name   string
+}
+
+// Run parses the arguments, runs one command and returns the exit code.
+func (a *App) Run(ctx context.Context, args []string) int {
+	code, err := a.run(ctx, args)
+	if err != nil {
+		a.printError(err)
+	}
+	return code
+}
+
+func (a *App) run(ctx context.Context, args []string) (code int, err error) {
+	grammar, err := a.grammar()
+	if err != nil {
+		return ExitUsage, err
+	}
+	name := a.Name
+	if name == "" {
+		name = "hermes-env"
+	}
+	exited := -1
+	parser, err := kong.New(grammar,
+		kong.Name(name),
+		kong.Description("Run tool-using language-model agents in sandboxes and turn the rollouts into benchmark scores and training data.\n\nConfigurations are YAML files; every field is also a flag: the field max_agent_turns of the section env is --env.max_agent_turns. Flags win over the file, the file over the environment's defaults. Keys come from the process environment or a .env file."),
+		kong.Writers(a.Stdout, a.Stderr),
+		kong.Exit(func(code int) { exited = code; panic(exitPanic{}) }),
+		kong.WithHyphenPrefixedParameters(true),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "env", Title: "Fields of the env section"},
+			{Key: "openai", Title: "Fields of the openai section (the model server)"},
+		}),
+	)
+	if err != nil {
+		return ExitUsage, err
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			if _, ok := p.(exitPanic); !ok {
+				panic(p)
+			}
+			code, err = exited, nil
+		}
+	}()
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		return ExitUsage, fmt.Errorf("%w\nrun %q for the commands and flags", err, helpCommand(name, args))
+	}
+	s := &session{app: a, ctx: ctx, parser: parser, name: name}
+	err = parsed.Run(s)
+	return exitCode(err), err
+}
+
+// exitPanic unwinds out of kong when it wants to end the process after --help.
+type exitPanic struct{}
+
+func helpCommand(name string, args []string) string {
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		switch args[0] {
+		case "evaluate", "process", "config", "envs", "tools", "cleanup", "completion", "version":
+			return name + " " + args[0] + " --help"
+		}
+	}
+	return name + " --help"
+}
+
+// grammar builds the commands with the flags of all configuration fields.
+func (a *App) grammar() (*commands, error) {
+	if len(a.Environments) == 0 {
+		return nil, errors.New("the program brings no environments")
+	}
+	var c commands
+	for _, target := range []*configFlagSet{&c.Evaluate.configFlagSet, &c.Process.configFlagSet, &c.Config.configFlagSet} {
+		flags, err := newConfigFlags(a.configEnvironments())
+		if err != nil {
+			return nil, err
+		}
+		target.flags = flags
+		target.Plugins = flags.plugin()
+	}
+	return &c, nil
+}
+
+// configEnvironments describes the environments to the configuration loader.
+func (a *App) configEnvironments() []config.Environment {
+	list := make([]config.Environment, len(a.Environments))
+	for i, d := range a.Environments {
+		list[i] = config.Environment{
+			Name:     d.Name,
+			Own:      d.NewOwn,
+			Defaults: func(c *config.Config) { d.SetDefaults(&c.Env, c.Own) },
+		}
+	}
+	return list
+}
+
+func (a *App) definition(name string) (env.Definition, error) {
+	for _, d := range a.Environments {
+		if d.Name == name {
+			return d, nil
+		}
+	}
+	return env.Definition{}, fmt.Errorf("no environment named %q", name)
+}
+
+func (a *App) printError(err error) {
+	if errors.Is(err, errSilent) {
+		return
+	}
+	text := err.Error()
+	var problems *config.Error
+	if errors.As(err, &problems) && len(problems.Problems) > 1 {
+		text = fmt.Sprintf("%d problems in the configuration:\n  %s", len(problems.Problems), strings.ReplaceAll(text, "\n", "\n  "))
+	}
+	fmt.Fprintf(a.Stderr, "error: %s\n", text)
+}
+
+// errSilent marks an error whose message has been printed already.
+var errSilent = errors.New("already reported")

@@ -1,0 +1,346 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/hermes-env/hermes-env/env"
+	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+	"github.com/hermes-env/hermes-env/toolcontext/tools"
+	"github.com/hermes-env/hermes-env/trajectories"
+)
+
+// clock returns the current time; tests replace it.
+type clock func() time.Time
+
+// configFlagSet is what every command that reads a configuration shares.
+type configFlagSet struct {
+	File             string `name:"config" short:"c" placeholder:"FILE" help:"YAML configuration file."`
+	Environment      string `name:"environment" placeholder:"NAME" help:"Environment to run, in place of the file's."`
+	Agent            string `name:"agent" placeholder:"NAME" help:"Who acts: model, oracle (the reference solutions) or nop (nobody). A sound environment scores 1 with oracle and 0 with nop."`
+	AllowUnsupported bool   `name:"allow-unsupported" help:"Warn about fields of the original framework that do nothing here, instead of refusing them."`
+	kong.Plugins
+
+	flags *configFlags
+}
+
+func (f *configFlagSet) load(s *session, mode config.Mode, withoutKeys bool) (*config.Resolved, error) {
+	flags := f.flags.given()
+	if f.Environment != "" {
+		flags = append(flags, config.Flag{Name: "environment", Value: f.Environment})
+	}
+	if f.Agent != "" {
+		flags = append(flags, config.Flag{Name: "agent", Value: f.Agent})
+	}
+	return config.Load(config.Options{
+		Mode:             mode,
+		File:             f.File,
+		Flags:            flags,
+		Environments:     s.app.configEnvironments(),
+		EmbeddedServers:  []string{replayScheme},
+		LookupEnv:        s.app.Getenv,
+		WithoutKeys:      withoutKeys,
+		AllowUnsupported: f.AllowUnsupported,
+	})
+}
+
+// runFlags are the flags of the commands that run rollouts.
+type runFlags struct {
+	RunDir string `name:"run-dir" placeholder:"DIR" help:"Directory for the results [runs/<environment>-<time>]."`
+	Resume bool   `name:"resume" help:"Go on with the run in --run-dir: finished rollouts are kept, failed and missing ones run."`
+	DryRun bool   `name:"dry-run" help:"Say what would run, and run nothing."`
+	JSON   bool   `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
+	configFlagSet
+}
+
+type evaluateCommand struct {
+	runFlags
+	FailUnder *float64 `name:"fail-under" placeholder:"SCORE" help:"End with exit code 1 when the mean score is below SCORE."`
+}
+
+type processCommand struct {
+	runFlags
+}
+
+// Run runs the command.
+func (c *evaluateCommand) Run(s *session) error {
+	return s.execute(&c.runFlags, config.Evaluate, c.FailUnder)
+}
+
+// Run runs the command.
+func (c *processCommand) Run(s *session) error { return s.execute(&c.runFlags, config.Process, nil) }
+
+// job is one run from configuration to summary.
+type job struct {
+	*session
+	flags       *runFlags
+	mode        config.Mode
+	cfg         *config.Resolved
+	definition  env.Definition
+	environment env.Environment
+	registry    *tools.Registry
+	out         printer
+}
+
+func (s *session) execute(flags *runFlags, mode config.Mode, failUnder *float64) error {
+	cfg, err := flags.load(s, mode, flags.Agent == config.AgentOracle || flags.Agent == config.AgentNop)
+	if err != nil {
+		return fail(ExitUsage, err)
+	}
+	j := &job{session: s, flags: flags, mode: mode, cfg: cfg}
+	j.out = newPrinter(s.app.Stdout, s.app.Stderr, flags.JSON, s.app.Getenv)
+	for _, w := range cfg.Warnings {
+		j.out.Warn(w)
+	}
+	if err := j.build(); err != nil {
+		return fail(ExitUsage, err)
+	}
+	if flags.DryRun {
+		return j.describe()
+	}
+	ctx, drain, release := interruptible(s.ctx, s.app.Signals, cfg.Env.InterruptGrace.Duration(), j.out)
+	defer release()
+	return j.run(ctx, drain, failUnder)
+}
+
+// build makes the environment and its tools, and checks what can be checked
+// before anything starts.
+func (j *job) build() error {
+	var err error
+	if j.definition, err = j.app.definition(j.cfg.Environment); err != nil {
+		return err
+	}
+	if j.environment, err = j.definition.New(j.cfg.Env, j.cfg.Own); err != nil {
+		return fmt.Errorf("environment %s: %w", j.cfg.Environment, err)
+	}
+	list := tools.Builtin()
+	if p, ok := j.environment.(env.ToolProvider); ok {
+		list = append(list, p.Tools()...)
+	}
+	if j.registry, err = tools.NewRegistry(list...); err != nil {
+		return fmt.Errorf("tools of environment %s: %w", j.cfg.Environment, err)
+	}
+	return nil
+}
+
+func (j *job) run(ctx context.Context, drain <-chan struct{}, failUnder *float64) (err error) {
+	provider, err := newProvider(j.cfg.Env.TerminalBackend)
+	if err != nil {
+		return fail(ExitSandbox, err)
+	}
+	defer func() { err = errors.Join(err, fail(ExitSandbox, closeProvider(provider))) }()
+	if n, err := provider.Reap(ctx); err != nil {
+		j.out.Warn(fmt.Sprintf("look for sandboxes of dead runs: %v", err))
+	} else if n > 0 {
+		j.out.Note(fmt.Sprintf("removed %d sandboxes that a dead run had left behind", n))
+	}
+	client, err := j.startModel(ctx)
+	if err != nil {
+		return fail(ExitModel, err)
+	}
+	defer func() { err = errors.Join(err, client.close()) }()
+	if err := j.environment.Setup(ctx); err != nil {
+		return fail(ExitUsage, fmt.Errorf("set up environment %s: %w", j.cfg.Environment, err))
+	}
+	store, err := j.openStore()
+	if err != nil {
+		return err
+	}
+	for _, r := range store.Repairs() {
+		j.out.Note("repaired " + r)
+	}
+	summary, runErr := j.runIn(ctx, drain, store, provider, client)
+	status := trajectories.StatusDone
+	switch {
+	case errors.Is(runErr, env.ErrInterrupted):
+		status = trajectories.StatusInterrupted
+	case runErr != nil:
+		status = trajectories.StatusFailed
+	}
+	if summary != nil && !errors.Is(runErr, env.ErrStore) {
+		if err := j.writeResults(store, summary); err != nil {
+			runErr = errors.Join(runErr, fail(ExitStore, err))
+			status = trajectories.StatusFailed
+		}
+	}
+	if err := store.Close(status); err != nil {
+		runErr = errors.Join(runErr, fail(ExitStore, err))
+	}
+	if summary == nil {
+		return runErr
+	}
+	j.out.Summary(summary, j.cfg)
+	if runErr != nil {
+		j.out.Note("go on from here with: " + j.resumeCommand(store.Dir()))
+		return runErr
+	}
+	return j.verdict(summary, failUnder)
+}
+
+func (j *job) runIn(ctx context.Context, drain <-chan struct{}, store *trajectories.Run, provider sandbox.Provider, client *modelClient) (*env.Summary, error) {
+	groups, err := j.openGroups(store)
+	if err != nil {
+		return nil, fail(ExitStore, err)
+	}
+	runner, err := env.New(env.Options{
+		Mode: j.mode, Config: j.cfg.Env, Environment: j.environment, Agent: env.Agent(j.cfg.Agent),
+		Model: client.client, ModelName: client.name, Servers: len(j.cfg.Servers),
+		Provider: provider, Registry: j.registry, Store: store, Groups: groups,
+		Observer: j.out, Drain: drain,
+	})
+	if err != nil {
+		return nil, fail(ExitUsage, err)
+	}
+	j.out.Begin(j.cfg, store.Dir(), client.describe())
+	summary, err := runner.Run(ctx)
+	j.out.End()
+	if groups != nil {
+		err = errors.Join(err, fail(ExitStore, groups.Close()))
+	}
+	return summary, err
+}
+
+// verdict turns a finished run into success or exit code 1.
+func (j *job) verdict(s *env.Summary, failUnder *float64) error {
+	unscored, allowed := s.Unscored(), j.cfg.Env.MaxUnscored
+	switch {
+	case unscored > allowed && s.Score.N == 0 && s.Outcomes[trajectories.OutcomeModelError] == s.Rollouts:
+		return fail(ExitModel, fmt.Errorf("%w: none of the %d rollouts could be run; see the errors in %s", env.ErrEndpoint, s.Rollouts, filepath.Join(s.Dir, "rollouts.jsonl")))
+	case unscored > allowed && s.Score.N == 0 && s.Outcomes[trajectories.OutcomeSandboxError] == s.Rollouts:
+		return fail(ExitSandbox, fmt.Errorf("%w: none of the %d rollouts could be run; see the errors in %s", env.ErrSandbox, s.Rollouts, filepath.Join(s.Dir, "rollouts.jsonl")))
+	case unscored > allowed:
+		return fail(ExitBelow, fmt.Errorf("%.1f %% of the rollouts have no score, more than the %.1f %% of env.max_unscored: don't trust the headline; %s runs the failed ones again",
+			100*unscored, 100*allowed, j.resumeCommand(s.Dir)))
+	case failUnder != nil && !(s.Score.Mean >= *failUnder):
+		return fail(ExitBelow, fmt.Errorf("the mean score %.4f is below --fail-under %g", s.Score.Mean, *failUnder))
+	}
+	return nil
+}
+
+// resumeCommand is what a user types to go on.
+func (j *job) resumeCommand(dir string) string {
+	parts := []string{j.name, string(j.mode)}
+	if j.flags.File != "" {
+		parts = append(parts, "--config", shellWord(j.flags.File))
+	}
+	if j.flags.Environment != "" {
+		parts = append(parts, "--environment", shellWord(j.flags.Environment))
+	}
+	if j.flags.Agent != "" {
+		parts = append(parts, "--agent", shellWord(j.flags.Agent))
+	}
+	for _, f := range j.flags.flags.given() {
+		if f.Name == "openai.api_key" {
+			parts = append(parts, "--openai.api_key=…")
+			continue
+		}
+		parts = append(parts, "--"+f.Name+"="+shellWord(f.Value))
+	}
+	return strings.Join(append(parts, "--run-dir", shellWord(dir), "--resume"), " ")
+}
+
+func shellWord(s string) string {
+	if s != "" && !strings.ContainsAny(s, " \t\n\"'\\$&|;<>()*?[]{}~#`!") {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// openStore creates the run directory or takes it up again.
+func (j *job) openStore() (*trajectories.Run, error) {
+	toolset, err := j.registry.Definitions(j.registry.Names()...)
+	if err != nil {
+		return nil, fail(ExitUsage, err)
+	}
+	info := trajectories.Info{
+		Command: string(j.mode), Environment: j.cfg.Environment,
+		Config: j.cfg.CanonicalJSON(), ConfigDigest: j.cfg.Digest,
+		Version: Version(), Seeds: map[string]int64{"run": j.cfg.Env.Seed}, Tools: toolset,
+	}
+	if j.flags.Resume {
+		dir := j.flags.RunDir
+		if dir == "" {
+			return nil, fail(ExitUsage, errors.New("--resume needs the run to go on with: add --run-dir DIR"+j.newestRun()))
+		}
+		store, err := trajectories.Resume(dir, info)
+		return store, storeFailure(err)
+	}
+	if dir := j.flags.RunDir; dir != "" {
+		store, err := trajectories.Create(dir, info)
+		return store, storeFailure(err)
+	}
+	now := time.Now
+	if j.app.Now != nil {
+		now = j.app.Now
+	}
+	base := filepath.Join("runs", j.cfg.Environment+"-"+now().Format("20060102-150405"))
+	for n := 1; ; n++ {
+		dir := base
+		if n > 1 {
+			dir = fmt.Sprintf("%s-%d", base, n)
+		}
+		store, err := trajectories.Create(dir, info)
+		if errors.Is(err, trajectories.ErrExists) || errors.Is(err, trajectories.ErrLocked) || errors.Is(err, trajectories.ErrNotRun) {
+			continue // another run began in the same second
+		}
+		return store, storeFailure(err)
+	}
+}
+
+// storeFailure sorts what is the user's to change from a disk that refuses.
+func storeFailure(err error) error {
+	for _, usage := range []error{trajectories.ErrExists, trajectories.ErrLocked, trajectories.ErrNotRun, trajectories.ErrConfigChanged, trajectories.ErrCorrupt} {
+		if errors.Is(err, usage) {
+			return fail(ExitUsage, err)
+		}
+	}
+	return fail(ExitStore, err)
+}
+
+// newestRun names the latest run directory of the environment, for a hint.
+func (j *job) newestRun() string {
+	found, err := filepath.Glob(filepath.Join("runs", j.cfg.Environment+"-*", "run.json"))
+	if err != nil || len(found) == 0 {
+		return ""
+	}
+	sort.Strings(found)
+	return " (the newest here is " + filepath.Dir(found[len(found)-1]) + ")"
+}
+
+// openGroups opens the group file when the configuration names one.
+func (j *job) openGroups(store *trajectories.Run) (*trajectories.GroupWriter, error) {
+	path := j.cfg.Env.DataPathToSaveGroups
+	if j.mode != config.Process || path == "" {
+		return nil, nil
+	}
+	groups, err := store.OpenGroups(trajectories.GroupConfig{Path: path, IncludeMessages: j.cfg.Env.IncludeMessages})
+	if err != nil {
+		return nil, err
+	}
+	if absolute, err := filepath.Abs(path); err != nil || groups.Path() != absolute {
+		j.out.Note("groups go to " + groups.Path() + ", because " + path + " exists")
+	}
+	return groups, nil
+}
+
+func closeProvider(p sandbox.Provider) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := p.Close(ctx); err != nil {
+		return fmt.Errorf("close the sandboxes: %w", err)
+	}
+	return nil
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

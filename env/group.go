@@ -1,0 +1,196 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"sync/atomic"
+
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/toolcontext/tools"
+	"github.com/hermes-env/hermes-env/trajectories"
+)
+
+// group is the rollouts of one item that share a prompt and a choice of tools.
+type group struct {
+	number   int // in the run, from 0
+	step     int // process: the same as number; evaluate: 0
+	item     Item
+	size     int
+	toolset  *chat.Toolset
+	toolsets []string
+	pending  atomic.Int64 // rollouts of this session not yet durable
+}
+
+func (g *group) key(attempt int) trajectories.Key {
+	return trajectories.Key{ItemID: g.item.ID, Step: g.step, Attempt: attempt}
+}
+
+// Sizer tells how many items EvalItems yields, so that progress can be shown
+// against a total.
+type Sizer interface {
+	EvalSize() int
+}
+
+func (r *Runner) plannedEvaluate() int {
+	if s, ok := r.opts.Environment.(Sizer); ok {
+		return s.EvalSize() * r.opts.Config.Attempts
+	}
+	return -1
+}
+
+// groups yields the work of the whole run in its fixed order.
+func (r *Runner) groups(ctx context.Context) iter.Seq2[*group, error] {
+	size := r.opts.Config.GroupSize
+	limit := r.opts.Config.TotalSteps
+	if r.opts.Mode == config.Evaluate {
+		size = r.opts.Config.Attempts
+		limit = -1
+	}
+	return func(yield func(*group, error) bool) {
+		number := 0
+		for item, err := range r.items(ctx) {
+			if err == nil {
+				err = item.fillDigest()
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("environment %s: item %d: %w", r.opts.Environment.Name(), number+1, err))
+				return
+			}
+			g := &group{number: number, item: item, size: size}
+			if r.opts.Mode == config.Process {
+				g.step = number
+			}
+			number++
+			if !yield(g, nil) || number == limit {
+				return
+			}
+		}
+	}
+}
+
+// items yields the items of the mode: the held-out set for evaluate where there
+// is one, else what NextItem hands out.
+func (r *Runner) items(ctx context.Context) iter.Seq2[Item, error] {
+	evaluate := r.opts.Mode == config.Evaluate
+	seen := make(map[string]bool)
+	if e, ok := r.opts.Environment.(Evaluator); ok && evaluate {
+		return func(yield func(Item, error) bool) {
+			for item, err := range e.EvalItems(ctx) {
+				if err == nil && seen[item.ID] {
+					err = fmt.Errorf("the id %q occurs twice in the held-out set", item.ID)
+				}
+				seen[item.ID] = true
+				if !yield(item, err) {
+					return
+				}
+			}
+		}
+	}
+	return func(yield func(Item, error) bool) {
+		for {
+			item, err := r.opts.Environment.NextItem(ctx)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if evaluate && err == nil {
+				if seen[item.ID] {
+					return // the items start over: every one has been taken once
+				}
+				seen[item.ID] = true
+			}
+			if !yield(item, err) {
+				return
+			}
+		}
+	}
+}
+
+// todo returns the attempts of a group that have to run. Attempts recorded for
+// another version of the item are taken out of the run first.
+func (r *Runner) todo(g *group) ([]int, error) {
+	stale := false
+	var missing []int
+	for attempt := range g.size {
+		entry, ok := r.opts.Store.Lookup(g.key(attempt))
+		switch {
+		case !ok:
+			missing = append(missing, attempt)
+		case entry.ItemDigest != g.item.Digest:
+			stale = true
+			missing = append(missing, attempt)
+		}
+	}
+	if stale {
+		if _, err := r.opts.Store.Supersede(func(e trajectories.Entry) bool {
+			return e.ItemID == g.item.ID && e.Step == g.step && e.ItemDigest != g.item.Digest
+		}); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrStore, err)
+		}
+		r.opts.Observer.Warn(fmt.Sprintf("item %q changed since it was run; its rollouts moved to superseded.jsonl and run again", g.item.ID))
+	}
+	if done := g.size - len(missing); done > 0 {
+		r.opts.Observer.Skipped(done)
+	}
+	return missing, nil
+}
+
+// groupDone hands a complete group to the group file.
+func (r *Runner) groupDone(g *group) error {
+	if r.opts.Groups == nil || r.opts.Groups.Has(g.step) {
+		return nil
+	}
+	members := make([]*trajectories.Rollout, 0, g.size)
+	for attempt := range g.size {
+		rec, err := r.opts.Store.Load(g.key(attempt))
+		if err != nil {
+			return fmt.Errorf("collect group %d: %w", g.step, err)
+		}
+		if rec.Score == nil {
+			r.opts.Observer.Warn(fmt.Sprintf("group %d (item %q) is left out of the group file: attempt %d ended as %s", g.step, g.item.ID, attempt, rec.Outcome))
+			return nil
+		}
+		members = append(members, rec)
+	}
+	if r.opts.Config.EnsureScoresAreNotSame && sameScores(members) {
+		r.opts.Observer.Warn(fmt.Sprintf("group %d (item %q) is left out of the group file: all %d scores are %g (env.ensure_scores_are_not_same)", g.step, g.item.ID, g.size, *members[0].Score))
+		return nil
+	}
+	line := trajectories.Group{Step: g.step}
+	for _, m := range members {
+		line.Sequences = append(line.Sequences, trajectories.Sequence{Score: *m.Score, Messages: m.Messages})
+	}
+	if err := r.opts.Groups.Write(line); err != nil {
+		return fmt.Errorf("write group %d: %w", g.step, err)
+	}
+	return nil
+}
+
+func sameScores(members []*trajectories.Rollout) bool {
+	for _, m := range members {
+		if *m.Score != *members[0].Score {
+			return false
+		}
+	}
+	return true
+}
+
+// resolver returns the choice of tools per step. Without a distribution it is
+// one choice for the run; with one each group draws its own, from a seed that
+// depends on the step alone, so that a resumed run draws the same.
+func resolver(registry *tools.Registry, selection tools.Selection, seed int64) func(step int) (*tools.Resolution, error) {
+	if selection.Distribution == "" {
+		resolution, err := registry.Resolve(selection, nil)
+		return func(int) (*tools.Resolution, error) { return resolution, err }
+	}
+	return func(step int) (*tools.Resolution, error) {
+		h := fnv.New64a()
+		_, _ = fmt.Fprintf(h, "tools/%d", step)
+		return registry.Resolve(selection, rand.New(rand.NewPCG(uint64(seed), h.Sum64())))
+	}
+}

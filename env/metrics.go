@@ -1,0 +1,42 @@
+package env
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/trajectories"
+)
+
+// metrics names the figures of a summary. Numbers that could not be computed are left out.
+func (s *Summary) metrics() []Metric {
+	prefix := "eval/"
+	if s.Mode == config.Process {
+		prefix = "train/"
+	}
+	var m []Metric
+	add := func(name string, value float64) {
+		if !math.IsNaN(value) && !math.IsInf(value, 0) {
+			m = append(m, Metric{prefix + name, value})
+		}
+	}
+	add("score", s.Score.Mean)
+	add("score_stderr", s.Score.StdErr)
+	add("score_unscored_as_zero", s.UnscoredAsZero)
+	add("pass_rate", s.PassRate)
+	for _, p := range s.PassAtK {
+		add(fmt.Sprintf("pass@%d", p.K), p.Value)
+	}
+	add("total_items", float64(len(s.Items)))
+	add("total_rollouts", float64(s.Rollouts))
+	add("scored_rollouts", float64(s.Score.N))
+	for _, o := range trajectories.Outcomes() {
+		add("outcome_"+string(o), float64(s.Outcomes[o]))
+	}
+	if s.Rollouts > 0 {
+		add("mean_turns", float64(s.Turns)/float64(s.Rollouts))
+	}
+	add("prompt_tokens", float64(s.PromptTokens))
+	add("completion_tokens", float64(s.CompletionTokens))
+	return m
+}

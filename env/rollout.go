@@ -1,0 +1,266 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/hermes-env/hermes-env/agentloop"
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/agentloop/model"
+	"github.com/hermes-env/hermes-env/toolcontext"
+	"github.com/hermes-env/hermes-env/trajectories"
+)
+
+// Classes of failure in a record, finer than the outcome.
+const (
+	classPanic       = "panic"
+	classEnvironment = "environment"
+	classOracle      = "oracle"
+	classVerifier    = "verifier"
+	classTimeout     = "timeout"
+	classSandbox     = "sandbox"
+	classCancelled   = "cancelled"
+	classModel       = "model"
+)
+
+// cleanupTimeout bounds the removal of one rollout's sandbox, which also runs
+// after the run was cancelled.
+const cleanupTimeout = 30 * time.Second
+
+var errVerifyTimeout = errors.New("env.verify_timeout reached")
+
+// assignment is one rollout to run: an attempt at an item in a group.
+type assignment struct {
+	group   *group
+	attempt int
+}
+
+// rollout runs one assignment from prompt to score. It never fails: whatever
+// happens, panics included, ends in a record with exactly one outcome. The
+// second value is the cause of a failure, for the runner to decide on.
+func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.Rollout, cause error) {
+	item := a.group.item
+	rec = &trajectories.Rollout{
+		ID:         newRolloutID(),
+		ItemID:     item.ID,
+		ItemDigest: item.Digest,
+		Step:       a.group.step,
+		Group:      a.group.number,
+		Attempt:    a.attempt,
+		Model:      r.opts.ModelName,
+		StartedAt:  r.now(),
+	}
+	phase := classEnvironment
+	defer func() {
+		if p := recover(); p != nil {
+			cause = fmt.Errorf("panic in %s: %v", phase, p)
+			rec.Outcome = trajectories.OutcomeVerifierError
+			rec.Error = &trajectories.Failure{Class: classPanic, Message: cause.Error() + "\n" + firstLines(string(debug.Stack()), 24)}
+			rec.Score, rec.Passed = nil, nil
+		}
+		rec.FinishedAt = r.now()
+		rec.Timings.Total = rec.FinishedAt.Sub(rec.StartedAt).Seconds()
+		t := &rec.Timings
+		t.Harness = math.Max(0, t.Total-t.Model-t.Tools-t.Sandbox-t.Verify)
+	}()
+
+	messages, err := r.prompt(item)
+	if err != nil {
+		r.fail(rec, trajectories.OutcomeVerifierError, classEnvironment, err)
+		return rec, err
+	}
+	rec.Messages = messages
+	spec, err := r.sandboxSpec(item, rec.ID)
+	if err != nil {
+		r.fail(rec, trajectories.OutcomeVerifierError, classEnvironment, err)
+		return rec, err
+	}
+	tc, err := r.newContext(spec, a.group.toolset, userTask(messages))
+	if err != nil {
+		r.fail(rec, trajectories.OutcomeSandboxError, classSandbox, err)
+		return rec, err
+	}
+	rec.Tools = a.group.toolset.Names()
+	rec.Toolsets = a.group.toolsets
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		if err := tc.Cleanup(closing); err != nil {
+			r.opts.Observer.Warn(fmt.Sprintf("rollout %s: remove its sandbox: %v", rec.ID, err))
+		}
+		spent := tc.Timings()
+		rec.Timings.Sandbox = (spent.Create + spent.Close).Seconds()
+		rec.Timings.Tools = math.Max(0, rec.Timings.Tools-spent.CreateInTools.Seconds())
+		rec.Timings.Verify = math.Max(0, rec.Timings.Verify-spent.CreateOutsideTools.Seconds())
+		if info, ok := tc.Info(); ok {
+			rec.Sandbox = &trajectories.Sandbox{Backend: info.Backend, Image: info.Image, Digest: info.Digest}
+		}
+	}()
+
+	phase = "agent"
+	result, err := r.act(ctx, rec.ID, item, messages, tc)
+	r.describe(rec, result)
+	if err != nil {
+		r.classifyAgentFailure(ctx, rec, result, err)
+		return rec, err
+	}
+
+	phase = "seal"
+	if err := tc.Seal(ctx); err != nil {
+		r.failUnlessCancelled(ctx, rec, trajectories.OutcomeSandboxError, classSandbox, fmt.Errorf("end what the agent left running: %w", err))
+		return rec, err
+	}
+
+	phase = "reward"
+	score, err := r.reward(ctx, rec, item, result, tc)
+	if err != nil {
+		r.classifyRewardFailure(ctx, rec, err)
+		return rec, err
+	}
+	r.settle(rec, result, score)
+	return rec, nil
+}
+
+// prompt builds the messages a rollout starts with. The configured system prompt
+// comes first unless the environment sends one of its own.
+func (r *Runner) prompt(item Item) ([]chat.Message, error) {
+	messages, err := r.opts.Environment.FormatPrompt(item)
+	if err != nil {
+		return nil, fmt.Errorf("format the prompt of item %q: %w", item.ID, err)
+	}
+	if len(messages) == 0 {
+		return nil, fmt.Errorf("format the prompt of item %q: the environment returned no messages", item.ID)
+	}
+	if text := r.opts.Config.SystemPrompt; text != "" && messages[0].Role() != chat.RoleSystem {
+		messages = append([]chat.Message{chat.System(text)}, messages...)
+	}
+	return messages, nil
+}
+
+func userTask(messages []chat.Message) string {
+	for _, m := range messages {
+		if m.Role() == chat.RoleUser {
+			return m.Text()
+		}
+	}
+	return ""
+}
+
+// describe copies what the agent did into the record.
+func (r *Runner) describe(rec *trajectories.Rollout, result *agentloop.Result) {
+	rec.Messages = result.Messages
+	rec.StopReason = string(result.StopReason)
+	rec.TurnsUsed = result.TurnsUsed
+	rec.FinishedNaturally = result.FinishedNaturally
+	rec.Usage = result.Usage
+	for _, e := range result.ToolErrors {
+		rec.ToolErrors = append(rec.ToolErrors, trajectories.ToolError(e))
+	}
+	for _, t := range result.Turns {
+		rec.Timings.Model += t.Model.Seconds()
+		rec.Timings.Tools += t.Tools.Seconds()
+		if r.opts.Agent != AgentModel {
+			continue // an oracle's work is tool time, but no turn
+		}
+		rec.Timings.Turns = append(rec.Timings.Turns, trajectories.TurnTiming{
+			Model: t.Model.Seconds(), Tools: t.Tools.Seconds(), Total: t.Total.Seconds(),
+			PromptTokens: t.Usage.PromptTokens, CompletionTokens: t.Usage.CompletionTokens,
+			FinishReason: t.FinishReason,
+		})
+	}
+}
+
+func (r *Runner) reward(ctx context.Context, rec *trajectories.Rollout, item Item, result *agentloop.Result, tc *toolcontext.Context) (Score, error) {
+	started := time.Now()
+	defer func() { rec.Timings.Verify = time.Since(started).Seconds() }()
+	ctx, cancel := context.WithTimeoutCause(ctx, r.opts.Config.VerifyTimeout.Duration(), errVerifyTimeout)
+	defer cancel()
+	score, err := r.opts.Environment.Reward(ctx, item, result, tc)
+	if err != nil {
+		if errors.Is(context.Cause(ctx), errVerifyTimeout) {
+			return score, fmt.Errorf("%w after %s: %w", errVerifyTimeout, r.opts.Config.VerifyTimeout.Duration(), err)
+		}
+		return score, err
+	}
+	if math.IsNaN(score.Value) || math.IsInf(score.Value, 0) {
+		return score, fmt.Errorf("the verifier returned the score %v, which is not a finite number", score.Value)
+	}
+	return score, nil
+}
+
+// settle records a score and which of the scored outcomes it belongs to.
+func (r *Runner) settle(rec *trajectories.Rollout, result *agentloop.Result, score Score) {
+	value := score.Value
+	passed := value >= r.opts.Config.PassThreshold
+	if score.Passed != nil {
+		passed = *score.Passed
+	}
+	rec.Score, rec.Passed = &value, &passed
+	for name, part := range score.Parts {
+		rec.ScoreParts = append(rec.ScoreParts, trajectories.ScorePart{Name: name, Value: part})
+	}
+	sort.Slice(rec.ScoreParts, func(i, j int) bool { return rec.ScoreParts[i].Name < rec.ScoreParts[j].Name })
+	switch {
+	case result.ToolCalls > 0 && result.InvalidToolCalls == result.ToolCalls && !result.FinishedNaturally:
+		rec.Outcome = trajectories.OutcomeAgentError
+		rec.Error = &trajectories.Failure{Class: "invalid_tool_calls", Message: fmt.Sprintf("none of the model's %d tool calls could be run", result.ToolCalls)}
+	case result.StopReason.Limit():
+		rec.Outcome = trajectories.OutcomeLimit
+	default:
+		rec.Outcome = trajectories.OutcomeScored
+	}
+}
+
+func (r *Runner) classifyAgentFailure(ctx context.Context, rec *trajectories.Rollout, result *agentloop.Result, err error) {
+	var modelErr *model.Error
+	switch {
+	case ctx.Err() != nil:
+		r.fail(rec, trajectories.OutcomeCancelled, classCancelled, context.Cause(ctx))
+	case r.opts.Agent == AgentOracle && !toolcontext.IsInfrastructure(err):
+		r.fail(rec, trajectories.OutcomeVerifierError, classOracle, err)
+	case errors.As(err, &modelErr):
+		r.fail(rec, trajectories.OutcomeModelError, string(modelErr.Kind), err)
+	case result.StopReason == agentloop.StopModelError:
+		r.fail(rec, trajectories.OutcomeModelError, classModel, err)
+	default:
+		r.fail(rec, trajectories.OutcomeSandboxError, classSandbox, err)
+	}
+}
+
+func (r *Runner) classifyRewardFailure(ctx context.Context, rec *trajectories.Rollout, err error) {
+	switch {
+	case errors.Is(err, errVerifyTimeout):
+		r.failUnlessCancelled(ctx, rec, trajectories.OutcomeVerifierError, classTimeout, err)
+	case toolcontext.IsInfrastructure(err):
+		r.failUnlessCancelled(ctx, rec, trajectories.OutcomeSandboxError, classSandbox, fmt.Errorf("during verification: %w", err))
+	default:
+		r.failUnlessCancelled(ctx, rec, trajectories.OutcomeVerifierError, classVerifier, err)
+	}
+}
+
+func (r *Runner) failUnlessCancelled(ctx context.Context, rec *trajectories.Rollout, outcome trajectories.Outcome, class string, err error) {
+	if ctx.Err() != nil {
+		outcome, class, err = trajectories.OutcomeCancelled, classCancelled, context.Cause(ctx)
+	}
+	r.fail(rec, outcome, class, err)
+}
+
+func (r *Runner) fail(rec *trajectories.Rollout, outcome trajectories.Outcome, class string, err error) {
+	rec.Outcome = outcome
+	rec.Error = &trajectories.Failure{Class: class, Message: err.Error()}
+	rec.Score, rec.Passed, rec.ScoreParts = nil, nil, nil
+}
+
+func firstLines(s string, n int) string {
+	lines := strings.SplitN(s, "\n", n+1)
+	if len(lines) > n {
+		lines = lines[:n]
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,343 @@
+package env
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/agentloop/model"
+	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/toolcontext"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+	"github.com/hermes-env/hermes-env/toolcontext/tools"
+	"github.com/hermes-env/hermes-env/trajectories"
+)
+
+// Options is what a Runner works with. All fields are required unless they say otherwise.
+type Options struct {
+	Mode        config.Mode
+	Config      config.Env
+	Environment Environment
+	Agent       Agent
+	Model       model.Client // only for AgentModel
+	ModelName   string       // as recorded with every rollout
+	Servers     int          // number of model servers, for max_num_workers -1
+	Provider    sandbox.Provider
+	Registry    *tools.Registry
+	Store       *trajectories.Run
+	Groups      *trajectories.GroupWriter // optional
+	Observer    Observer                  // optional
+
+	// Drain, once closed, stops new rollouts from starting; those under way go on
+	// until they end or the context of Run does. Optional.
+	Drain <-chan struct{}
+}
+
+// Observer is told what happens in a run, from many goroutines at once.
+type Observer interface {
+	Planned(rollouts int) // how many there are to run; -1 when unknown
+	Started(rec *trajectories.Rollout)
+	Finished(rec *trajectories.Rollout) // durable
+	Retrying(rec *trajectories.Rollout, try int)
+	Skipped(rollouts int) // finished in an earlier session
+	Warn(text string)
+}
+
+// Reasons why a run ends before its work is done.
+var (
+	// ErrEndpoint: the model endpoint can't serve any rollout.
+	ErrEndpoint = errors.New("model endpoint failed")
+	// ErrSandbox: no sandbox can be made.
+	ErrSandbox = errors.New("sandboxes failed")
+	// ErrStore: results can't be written.
+	ErrStore = errors.New("results can't be written")
+	// ErrInterrupted: the run was told to stop.
+	ErrInterrupted = errors.New("interrupted")
+)
+
+// Runner executes the rollouts of one run.
+type Runner struct {
+	opts      Options
+	extra     chat.Object
+	resolve   func(step int) (*tools.Resolution, error)
+	toolSlots slots
+	slots     slots
+	starting  slots
+	now       func() time.Time
+
+	abort    context.CancelCauseFunc
+	failures atomic.Int64 // infrastructure failures in a row
+	wg       sync.WaitGroup
+}
+
+// New checks the options and prepares a run. Nothing has been started when it fails.
+func New(opts Options) (*Runner, error) {
+	r := &Runner{opts: opts, now: time.Now, toolSlots: newSlots(opts.Config.ToolPoolSize)}
+	if opts.Observer == nil {
+		r.opts.Observer = silent{}
+	}
+	if opts.Agent == AgentOracle {
+		if _, ok := opts.Environment.(Oracle); !ok {
+			return nil, fmt.Errorf("environment %s has no reference solution, so --agent oracle can't run it", opts.Environment.Name())
+		}
+	}
+	if len(opts.Config.ExtraBody) > 0 && string(opts.Config.ExtraBody) != "null" {
+		extra, err := chat.ParseObject(opts.Config.ExtraBody)
+		if err != nil {
+			return nil, fmt.Errorf("env.extra_body: %w", err)
+		}
+		r.extra = extra
+	}
+	selection := tools.Selection{
+		Enabled:      opts.Config.EnabledToolsets,
+		Disabled:     opts.Config.DisabledToolsets,
+		Distribution: opts.Config.Distribution,
+	}
+	if err := opts.Registry.Check(selection); err != nil {
+		return nil, err
+	}
+	r.resolve = resolver(opts.Registry, selection, opts.Config.Seed)
+	r.slots = newSlots(r.concurrency())
+	starting := opts.Config.MaxStartingSandboxes
+	if starting == 0 {
+		starting = defaultStarting
+	}
+	r.starting = newSlots(starting)
+	return r, nil
+}
+
+// defaultStarting is how many sandboxes start at once unless the config says.
+// Starting is the expensive moment of a sandbox's life: beyond some tens at once
+// engines get slower for all.
+const defaultStarting = 32
+
+// concurrency returns how many rollouts run at once.
+func (r *Runner) concurrency() int {
+	c := r.opts.Config
+	if r.opts.Mode == config.Evaluate {
+		return c.MaxEvalWorkers
+	}
+	groups := c.MaxNumWorkers
+	if groups < 0 {
+		groups = c.MaxNumWorkersPerNode * max(1, r.opts.Servers)
+	}
+	return groups * c.GroupSize
+}
+
+// Run executes everything that is not finished yet and returns the summary of
+// the whole run, earlier sessions included. The environment must have been set
+// up. The error says why the run ended early; the summary is valid all the same.
+func (r *Runner) Run(ctx context.Context) (*Summary, error) {
+	started := time.Now()
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	r.abort = abort
+	err := r.execute(ctx)
+	r.wg.Wait()
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+		if errors.Is(err, context.Canceled) {
+			err = ErrInterrupted
+		}
+	}
+	summary := r.summarize(time.Since(started))
+	return summary, err
+}
+
+func (r *Runner) execute(ctx context.Context) error {
+	if r.opts.Mode == config.Evaluate {
+		r.opts.Observer.Planned(r.plannedEvaluate())
+	} else {
+		r.opts.Observer.Planned(r.opts.Config.TotalSteps * r.opts.Config.GroupSize)
+	}
+	for g, err := range r.groups(ctx) {
+		if err != nil {
+			return err
+		}
+		todo, err := r.todo(g)
+		if err != nil {
+			return err
+		}
+		if len(todo) == 0 {
+			if err := r.groupDone(g); err != nil {
+				return err
+			}
+			continue
+		}
+		resolution, err := r.resolve(g.step)
+		if err != nil {
+			return err
+		}
+		g.toolset, g.toolsets = resolution.Toolset, resolution.Toolsets
+		g.pending.Store(int64(len(todo)))
+		for _, attempt := range todo {
+			if err := r.start(ctx, assignment{g, attempt}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// start waits for a free slot and runs an assignment in a goroutine of its own.
+func (r *Runner) start(ctx context.Context, a assignment) error {
+	select {
+	case <-r.opts.Drain:
+		return ErrInterrupted
+	default:
+	}
+	select {
+	case r.slots <- struct{}{}:
+	case <-r.opts.Drain:
+		return ErrInterrupted
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if ctx.Err() != nil {
+		r.slots.release()
+		return context.Cause(ctx)
+	}
+	r.wg.Add(1)
+	go func() {
+		defer r.wg.Done()
+		rec := r.withRetries(ctx, a)
+		r.slots.release()
+		r.record(a.group, rec)
+	}()
+	return nil
+}
+
+// withRetries runs an assignment again when something other than the agent
+// decided its outcome.
+func (r *Runner) withRetries(ctx context.Context, a assignment) *trajectories.Rollout {
+	for try := 0; ; try++ {
+		rec, cause := r.rollout(ctx, a)
+		rec.Retries = try
+		r.watch(rec, cause)
+		if !worthRetrying(rec, cause) || try >= r.opts.Config.Retries || ctx.Err() != nil || r.draining() {
+			return rec
+		}
+		r.opts.Observer.Retrying(rec, try+1)
+		select {
+		case <-time.After(retryDelay(try)):
+		case <-r.opts.Drain:
+			return rec
+		case <-ctx.Done():
+			return rec
+		}
+	}
+}
+
+func retryDelay(try int) time.Duration { return time.Second << min(try, 5) }
+
+func worthRetrying(rec *trajectories.Rollout, cause error) bool {
+	if !rec.Outcome.Retryable() || rec.Outcome == trajectories.OutcomeCancelled {
+		return false
+	}
+	var modelErr *model.Error
+	return !errors.As(cause, &modelErr) || modelErr.Retryable()
+}
+
+func (r *Runner) draining() bool {
+	select {
+	case <-r.opts.Drain:
+		return true
+	default:
+		return false
+	}
+}
+
+// watch ends the run when going on would only produce failures: on an error that
+// no rollout can escape, or after many failures in a row without a success.
+func (r *Runner) watch(rec *trajectories.Rollout, cause error) {
+	kind := ErrEndpoint
+	switch rec.Outcome {
+	case trajectories.OutcomeCancelled:
+		return
+	case trajectories.OutcomeModelError:
+		var modelErr *model.Error
+		if errors.As(cause, &modelErr) {
+			if modelErr.Fatal() {
+				r.abort(fmt.Errorf("%w: %w", ErrEndpoint, cause))
+				return
+			}
+			if !modelErr.Retryable() {
+				return // this conversation's own trouble
+			}
+		}
+	case trajectories.OutcomeSandboxError:
+		kind = ErrSandbox
+	default:
+		r.failures.Store(0)
+		return
+	}
+	limit := int64(max(minFailuresInARow, 2*cap(r.slots)))
+	if n := r.failures.Add(1); n >= limit {
+		r.abort(fmt.Errorf("%w: %d rollouts in a row failed, the last with: %w", kind, n, cause))
+	}
+}
+
+const minFailuresInARow = 20
+
+// record stores a finished rollout. The slot is free by then: the disk is waited
+// for beside the next rollout, not before it.
+func (r *Runner) record(g *group, rec *trajectories.Rollout) {
+	acked := make(chan error, 1)
+	// Not the run's context: what is finished is kept also when the run is cancelled.
+	r.opts.Store.AppendAsync(context.Background(), rec, func(err error) { acked <- err })
+	if err := <-acked; err != nil {
+		r.abort(fmt.Errorf("%w: %w", ErrStore, err))
+		return
+	}
+	r.opts.Observer.Finished(rec)
+	if g.pending.Add(-1) == 0 {
+		if err := r.groupDone(g); err != nil {
+			r.abort(fmt.Errorf("%w: %w", ErrStore, err))
+		}
+	}
+}
+
+// newContext makes the handle on sandbox and tools for one rollout.
+func (r *Runner) newContext(spec sandbox.Spec, toolset *chat.Toolset, task string) (*toolcontext.Context, error) {
+	return toolcontext.New(toolcontext.Config{
+		Provider: limitedProvider{r.opts.Provider, r.starting},
+		Spec:     spec,
+		Registry: r.opts.Registry,
+		Toolset:  toolset,
+		UserTask: task,
+		Options:  tools.Options{TerminalTimeout: r.opts.Config.TerminalTimeout.Duration()},
+	})
+}
+
+func (r *Runner) sandboxSpec(item Item, rollout string) (sandbox.Spec, error) {
+	var spec sandbox.Spec
+	if s, ok := r.opts.Environment.(SandboxSpecifier); ok {
+		var err error
+		if spec, err = s.Sandbox(item); err != nil {
+			return spec, fmt.Errorf("sandbox of item %q: %w", item.ID, err)
+		}
+	}
+	spec.Rollout = rollout
+	return spec, nil
+}
+
+func newRolloutID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails, as crypto/rand documents
+	return "r" + hex.EncodeToString(b[:])
+}
+
+type silent struct{}
+
+func (silent) Planned(int)                         {}
+func (silent) Started(*trajectories.Rollout)       {}
+func (silent) Finished(*trajectories.Rollout)      {}
+func (silent) Retrying(*trajectories.Rollout, int) {}
+func (silent) Skipped(int)                         {}
+func (silent) Warn(string)                         {}

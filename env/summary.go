@@ -1,0 +1,158 @@
+package env
+
+import (
+	"math"
+	"time"
+
+	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/trajectories"
+)
+
+// Record is what metrics are computed from: one recorded rollout without its conversation.
+type Record = trajectories.Entry
+
+// Metric is one named number of metrics.json, for example eval/score.
+type Metric struct {
+	Name  string
+	Value float64
+}
+
+// PassRate is the estimate of pass@k.
+type PassRate struct {
+	K     int
+	Value float64
+}
+
+// ItemResult is how one item fared over its attempts.
+type ItemResult struct {
+	ID       string
+	Rollouts int
+	Scored   int
+	Passed   int
+	Mean     float64 // NaN when nothing is scored
+	Turns    int     // of all rollouts
+}
+
+// Summary is the state of a whole run, all of its sessions included.
+type Summary struct {
+	Mode        config.Mode
+	Environment string
+	Agent       Agent
+	Model       string
+	Dir         string
+
+	Rollouts int
+	Outcomes map[trajectories.Outcome]int
+	Score    Estimate // over scored rollouts
+	// UnscoredAsZero is the mean when every unscored rollout counts as 0.
+	UnscoredAsZero float64
+	PassRate       float64 // share of scored rollouts that passed; NaN without any
+	PassAtK        []PassRate
+	Items          []ItemResult // in the order they were first recorded
+	Metrics        []Metric     // everything above as named numbers, then the environment's own
+
+	Turns            int
+	PromptTokens     int64
+	CompletionTokens int64
+	Time             trajectories.EntryTimings // added up over the rollouts, seconds
+	Wall             time.Duration             // of this session
+}
+
+// Unscored returns the share of rollouts without a score, cancelled ones apart.
+func (s *Summary) Unscored() float64 {
+	counted := s.Rollouts - s.Outcomes[trajectories.OutcomeCancelled]
+	if counted == 0 {
+		return 0
+	}
+	return float64(counted-s.Score.N) / float64(counted)
+}
+
+func (r *Runner) summarize(wall time.Duration) *Summary {
+	s := &Summary{
+		Mode: r.opts.Mode, Environment: r.opts.Environment.Name(), Agent: r.opts.Agent, Model: r.opts.ModelName,
+		Dir: r.opts.Store.Dir(), Wall: wall,
+	}
+	entries := r.opts.Store.Entries()
+	s.add(entries)
+	s.Metrics = s.metrics()
+	if a, ok := r.opts.Environment.(Aggregator); ok {
+		s.Metrics = append(s.Metrics, a.Aggregate(entries)...)
+	}
+	return s
+}
+
+// add computes the figures of the summary from the recorded rollouts.
+func (s *Summary) add(entries []Record) {
+	s.Outcomes = make(map[trajectories.Outcome]int)
+	scores := make(map[string][]float64)
+	index := make(map[string]int)
+	sum, passed := 0.0, 0
+	for _, e := range entries {
+		s.Rollouts++
+		s.Outcomes[e.Outcome]++
+		s.Turns += e.TurnsUsed
+		s.PromptTokens += e.Usage.PromptTokens
+		s.CompletionTokens += e.Usage.CompletionTokens
+		s.Time.Total += e.Timings.Total
+		s.Time.Model += e.Timings.Model
+		s.Time.Tools += e.Timings.Tools
+		s.Time.Sandbox += e.Timings.Sandbox
+		s.Time.Verify += e.Timings.Verify
+		s.Time.Harness += e.Timings.Harness
+		i, ok := index[e.ItemID]
+		if !ok {
+			i = len(s.Items)
+			index[e.ItemID] = i
+			s.Items = append(s.Items, ItemResult{ID: e.ItemID})
+		}
+		item := &s.Items[i]
+		item.Rollouts++
+		item.Turns += e.TurnsUsed
+		if e.Score == nil {
+			continue
+		}
+		item.Scored++
+		sum += *e.Score
+		scores[e.ItemID] = append(scores[e.ItemID], *e.Score)
+		if e.Passed != nil && *e.Passed {
+			item.Passed++
+			passed++
+		}
+	}
+	for i := range s.Items {
+		s.Items[i].Mean = ClusteredMean(map[string][]float64{"": scores[s.Items[i].ID]}).Mean
+	}
+	s.Score = ClusteredMean(scores)
+	s.PassRate, s.UnscoredAsZero = math.NaN(), math.NaN()
+	if s.Score.N > 0 {
+		s.PassRate = float64(passed) / float64(s.Score.N)
+	}
+	if counted := s.Rollouts - s.Outcomes[trajectories.OutcomeCancelled]; counted > 0 {
+		s.UnscoredAsZero = sum / float64(counted)
+	}
+	s.PassAtK = passAtK(s.Items)
+}
+
+// passAtK averages pass@k over the items for k = 1, 2, 4, … up to the number of
+// scored attempts that every item has. With one attempt there is nothing to add.
+func passAtK(items []ItemResult) []PassRate {
+	least := math.MaxInt
+	for _, it := range items {
+		least = min(least, it.Scored)
+	}
+	if len(items) == 0 || least < 2 {
+		return nil
+	}
+	var rates []PassRate
+	for k := 1; ; k *= 2 {
+		k = min(k, least)
+		sum := 0.0
+		for _, it := range items {
+			sum += PassAtK(it.Scored, it.Passed, k)
+		}
+		rates = append(rates, PassRate{K: k, Value: sum / float64(len(items))})
+		if k == least {
+			return rates
+		}
+	}
+}
