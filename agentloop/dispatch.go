@@ -18,6 +18,9 @@ import (
 type Tools interface {
 	// Definitions returns what is offered to the model; it does not change during a loop.
 	Definitions() *chat.Toolset
+	// Offers says whether the model may call a tool by this name, which may be
+	// another than the one in Definitions.
+	Offers(name string) bool
 	// Call runs one tool with a JSON object of arguments and returns the text for
 	// the model. An error means that the sandbox failed and ends the loop.
 	Call(ctx context.Context, name string, arguments json.RawMessage) (string, error)
@@ -96,9 +99,8 @@ func (l *loop) runCall(ctx context.Context, call chat.ToolCall) (v verdict, err 
 	if err := ctx.Err(); err != nil {
 		return v, context.Cause(ctx)
 	}
-	offered := l.tools.Definitions()
-	if !offered.Has(call.Name) {
-		msg := fmt.Sprintf("Unknown tool '%s'. Available tools: %s", call.Name, pythonList(offered.Names()))
+	if !l.tools.Offers(call.Name) {
+		msg := fmt.Sprintf("Unknown tool '%s'. Available tools: %s", call.Name, pythonList(l.offered.Names()))
 		return verdict{result: errorResult(msg), failure: fmt.Sprintf("Unknown tool '%s'", call.Name), invalid: true}, nil
 	}
 	arguments, problem := checkArguments(call.Arguments)

@@ -49,10 +49,15 @@ func newToolbox(t *testing.T, handlers map[string]func(context.Context, string) 
 
 func (b *toolbox) Definitions() *chat.Toolset { return b.set }
 
+func (b *toolbox) Offers(name string) bool { return b.set.Has(name) || name == "alias" }
+
 func (b *toolbox) Call(ctx context.Context, name string, arguments json.RawMessage) (string, error) {
 	b.mu.Lock()
 	b.called = append(b.called, name+string(arguments))
 	b.mu.Unlock()
+	if name == "alias" {
+		name = "echo"
+	}
 	return b.handlers[name](ctx, string(arguments))
 }
 
@@ -151,6 +156,7 @@ func TestTheModelsMistakesBecomeResultsItCanRead(t *testing.T) {
 		toolError string // part of the recorded error, "" when none
 	}{
 		"unknown tool":             {call("a", "rm_rf", `{}`), "", `Unknown tool 'rm_rf'. Available tools: ['echo']`, "Unknown tool"},
+		"another name of a tool":   {call("a", "alias", `{}`), "", "exit_code", ""},
 		"broken JSON":              {call("a", "echo", `{"x": `), "", "Invalid JSON in tool arguments", "Invalid JSON"},
 		"trailing garbage":         {call("a", "echo", `{"x": 1}}`), "", "Invalid JSON in tool arguments", "Invalid JSON"},
 		"two objects":              {call("a", "echo", `{"x": 1}{"x": 2}`), "", "Invalid JSON in tool arguments", "Invalid JSON"},
@@ -168,7 +174,9 @@ func TestTheModelsMistakesBecomeResultsItCanRead(t *testing.T) {
 			tools := echoTools(t)
 			r, err, _ := run(t, modeltest.Turns(modeltest.Calls(test.call), modeltest.Text("ok")), tools, nil)
 			require.NoError(t, err)
-			if test.runs == "" {
+			if test.call.Name == "alias" {
+				require.Equal(t, []string{"alias{}"}, tools.called)
+			} else if test.runs == "" {
 				require.Empty(t, tools.called, "the tool must not run")
 				require.Equal(t, 1, r.InvalidToolCalls)
 			} else {
