@@ -121,6 +121,8 @@ func classify(status int, text string) Kind {
 			return KindOverloaded
 		}
 		return KindRateLimit
+	case status == http.StatusUnprocessableEntity && !overflow && !filtered:
+		return KindBadRequest // validators quote what was sent, so other words prove nothing
 	case status >= 400 && status < 500:
 		return classifyRefusal(text, parameter, filtered, overflow)
 	case status >= 500:
