@@ -133,7 +133,7 @@ func acknowledge(t *testing.T, base string, random *rand.Rand, rollouts, groups 
 	out, err := child.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, child.Start())
-	count := random.IntN(40)
+	count := random.IntN(16)
 	delay := time.Duration(random.IntN(3000)) * time.Microsecond
 	lines := bufio.NewScanner(out)
 	killed := make(chan error, 1)

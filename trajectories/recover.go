@@ -69,6 +69,9 @@ func (r *Run) scan() (err error) {
 		entry.offset, entry.length = lines.offset, int64(len(line))
 		r.index.add(entry)
 		r.size = lines.end
+		if !whole {
+			break // a further read would see the newline just written
+		}
 	}
 	// What is indexed counts as recorded from here on, so it must be as durable as
 	// if it had been acknowledged: a kill may have come between write and sync.
