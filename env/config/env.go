@@ -63,7 +63,7 @@ type Env struct {
 	DefaultResultSizeChars int            `yaml:"default_result_size_chars" default:"100000" min:"1" unit:"characters" help:"a longer tool result is written to a file in the sandbox and replaced by a preview"`
 	TurnBudgetChars        int            `yaml:"turn_budget_chars" default:"200000" min:"1" unit:"characters" help:"tool results of one turn together; the largest are written to files first"`
 	PreviewSizeChars       int            `yaml:"preview_size_chars" default:"1500" min:"1" unit:"characters" help:"length of the preview that replaces a result"`
-	ToolResultOverrides    map[string]int `yaml:"tool_result_overrides" min:"1" unit:"characters" help:"result size per tool name in place of the default; read_file is never replaced and can't be named"`
+	ToolResultOverrides    map[string]int `yaml:"tool_result_overrides" min:"1" unit:"characters" help:"characters of a result per tool name in place of the default; read_file is never replaced and can't be named"`
 
 	TerminalBackend      string  `yaml:"terminal_backend" default:"local" help:"where sandboxes run"`
 	TerminalTimeout      Seconds `yaml:"terminal_timeout" default:"120" min:"0.001" help:"limit of one command in the sandbox"`
@@ -75,8 +75,8 @@ type Env struct {
 	PassThreshold  float64 `yaml:"pass_threshold" default:"1.0" help:"score from which a rollout counts as passed"`
 	InterruptGrace Seconds `yaml:"interrupt_grace" default:"10" min:"0" affects:"no" help:"time that running rollouts get to finish after the first Ctrl-C"`
 
-	EnsureScoresAreNotSame bool   `yaml:"ensure_scores_are_not_same" default:"true" mode:"process" help:"leave out groups whose scores are all equal; false unless set"`
-	IncludeMessages        bool   `yaml:"include_messages" default:"false" mode:"process" help:"put the conversations into the saved groups; true unless set"`
+	EnsureScoresAreNotSame bool   `yaml:"ensure_scores_are_not_same" default:"true" mode:"process" help:"leave out groups whose scores are all equal; the command process makes it false unless it is set"`
+	IncludeMessages        bool   `yaml:"include_messages" default:"false" mode:"process" help:"put the conversations into the saved groups; the command process makes it true unless it is set"`
 	DataPathToSaveGroups   string `yaml:"data_path_to_save_groups" nullable:"true" mode:"process" affects:"no" help:"JSONL file that scored groups are written to, one line per group; an existing file is never overwritten"`
 	DataDirToSaveEvals     string `yaml:"data_dir_to_save_evals" nullable:"true" mode:"evaluate" affects:"no" help:"directory that metrics.json and samples.jsonl are written to besides the run directory"`
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -15,7 +16,9 @@ var plainText = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_./-]*(:[A-Za-z0-9_./-]+
 type printedLine struct{ text, remark string }
 
 // WriteYAML writes the configuration as YAML that resolves to the same again, each
-// value with a comment that says where it came from. Secrets are replaced.
+// value with a comment that says where it came from. Secrets are replaced. (Null in
+// a file followed by an object in a flag drops an environment's default object; that
+// one thing has no words in YAML.)
 func (r *Resolved) WriteYAML(w io.Writer) error {
 	lines := []printedLine{
 		{fmt.Sprintf("# resolved for %s, digest %s", r.Mode, r.Digest), ""},
@@ -47,7 +50,7 @@ func (r *Resolved) WriteYAML(w io.Writer) error {
 		out.WriteString(l.text)
 		if l.remark != "" {
 			out.WriteString(strings.Repeat(" ", max(0, width-utf8.RuneCountInString(l.text))))
-			out.WriteString("  # " + strings.Join(strings.Fields(l.remark), " "))
+			out.WriteString("  # " + strings.Map(printable, l.remark))
 		}
 		out.WriteByte('\n')
 	}
@@ -55,6 +58,14 @@ func (r *Resolved) WriteYAML(w io.Writer) error {
 		return fmt.Errorf("print the configuration: %w", err)
 	}
 	return nil
+}
+
+// printable keeps a comment on its line, whatever a file's name holds.
+func printable(r rune) rune {
+	if !unicode.IsPrint(r) {
+		return '?'
+	}
+	return r
 }
 
 func (r *Resolved) printFields(lines []printedLine, fields []bound, path, indent string) []printedLine {
