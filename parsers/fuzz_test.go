@@ -56,18 +56,40 @@ func hostileTexts() []string {
 		"<function=", "<function=f><parameter=", "<function=f><parameter=s>\n\n\n", "<|python_tag|>{", `{"name":"f","parameters":{"\ud83d":"\ud83d\ude00"}}`,
 		deepseekCallsBegin, deepseekCallsBegin + deepseekCallBegin, deepseekCallsBegin + deepseekCallBegin + "f" + deepseekSep,
 		kimiSectionBegin + kimiCallBegin + "functions.f:0" + kimiArgsBegin, kimiSectionBegin + kimiCallBegin + "0" + kimiArgsBegin + "{}" + kimiCallEnd,
+		"<\uff5cDSML\uff5cfunction_calls><\uff5cDSML\uff5cinvoke name=", "<minimax:tool_call><invoke name='f'><parameter name=\"s\">",
+		"<|channel|><|start|><|message|><|end|>", "<|start|>assistant to=f<|message|>{", "[f(", "[f(a=[(", "<function_calls>f(a='", "functools[", "<|tool_call>call:f{a:[{",
+		"</think>[", "```json\n[", "<tool_calls>[{", "<function_call><function_call>{}",
 		"<tool_call>f\n<arg_key>i</arg_key>\n<arg_value>0x1F</arg_value></tool_call>", "\u00a0<tool_call>\u3000{\"name\":\"f\"}\u3000</tool_call>",
 	}
 }
 
-func FuzzParseHermes(f *testing.F)      { fuzzFormat(f, "hermes") }
-func FuzzParseQwen(f *testing.F)        { fuzzFormat(f, "qwen") }
-func FuzzParseLongcat(f *testing.F)     { fuzzFormat(f, "longcat") }
-func FuzzParseMistral(f *testing.F)     { fuzzFormat(f, "mistral") }
-func FuzzParseLlama3JSON(f *testing.F)  { fuzzFormat(f, "llama3_json") }
-func FuzzParseQwen3Coder(f *testing.F)  { fuzzFormat(f, "qwen3_coder") }
-func FuzzParseDeepSeekV3(f *testing.F)  { fuzzFormat(f, "deepseek_v3") }
-func FuzzParseDeepSeekV31(f *testing.F) { fuzzFormat(f, "deepseek_v3_1") }
-func FuzzParseKimiK2(f *testing.F)      { fuzzFormat(f, "kimi_k2") }
-func FuzzParseGLM45(f *testing.F)       { fuzzFormat(f, "glm45") }
-func FuzzParseGLM47(f *testing.F)       { fuzzFormat(f, "glm47") }
+func FuzzParseHermes(f *testing.F)         { fuzzFormat(f, "hermes") }
+func FuzzParseQwen(f *testing.F)           { fuzzFormat(f, "qwen") }
+func FuzzParseLongcat(f *testing.F)        { fuzzFormat(f, "longcat") }
+func FuzzParseMistral(f *testing.F)        { fuzzFormat(f, "mistral") }
+func FuzzParseLlama3JSON(f *testing.F)     { fuzzFormat(f, "llama3_json") }
+func FuzzParseQwen3Coder(f *testing.F)     { fuzzFormat(f, "qwen3_coder") }
+func FuzzParseDeepSeekV3(f *testing.F)     { fuzzFormat(f, "deepseek_v3") }
+func FuzzParseDeepSeekV31(f *testing.F)    { fuzzFormat(f, "deepseek_v3_1") }
+func FuzzParseKimiK2(f *testing.F)         { fuzzFormat(f, "kimi_k2") }
+func FuzzParseGLM45(f *testing.F)          { fuzzFormat(f, "glm45") }
+func FuzzParseGLM47(f *testing.F)          { fuzzFormat(f, "glm47") }
+func FuzzParseDeepSeekV32(f *testing.F)    { fuzzFormat(f, "deepseek_v3_2") }
+func FuzzParseDeepSeekV4(f *testing.F)     { fuzzFormat(f, "deepseek_v4") }
+func FuzzParseMiniMaxM2(f *testing.F)      { fuzzFormat(f, "minimax_m2") }
+func FuzzParseSeedOSS(f *testing.F)        { fuzzFormat(f, "seed_oss") }
+func FuzzParseStep3(f *testing.F)          { fuzzFormat(f, "step3") }
+func FuzzParseLongcatXML(f *testing.F)     { fuzzFormat(f, "longcat_xml") }
+func FuzzParseFunctionGemma(f *testing.F)  { fuzzFormat(f, "functiongemma") }
+func FuzzParseGemma4(f *testing.F)         { fuzzFormat(f, "gemma4") }
+func FuzzParseLlama4Pythonic(f *testing.F) { fuzzFormat(f, "llama4_pythonic") }
+func FuzzParseOlmo3(f *testing.F)          { fuzzFormat(f, "olmo3") }
+func FuzzParseGPTOSS(f *testing.F)         { fuzzFormat(f, "gpt_oss") }
+func FuzzParseGranite(f *testing.F)        { fuzzFormat(f, "granite") }
+func FuzzParseGranite4(f *testing.F)       { fuzzFormat(f, "granite4") }
+func FuzzParseGranite20B(f *testing.F)     { fuzzFormat(f, "granite_20b_fc") }
+func FuzzParseHunyuan(f *testing.F)        { fuzzFormat(f, "hunyuan_a13b") }
+func FuzzParseJamba(f *testing.F)          { fuzzFormat(f, "jamba") }
+func FuzzParsePhi4Mini(f *testing.F)       { fuzzFormat(f, "phi4_mini") }
+func FuzzParseXLAM(f *testing.F)           { fuzzFormat(f, "xlam") }
+func FuzzParseErnie45(f *testing.F)        { fuzzFormat(f, "ernie45") }

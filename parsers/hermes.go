@@ -9,3 +9,25 @@ func newHermes() machine {
 func newLongcat() machine {
 	return &taggedJSON{open: []string{"<longcat_tool_call>"}, close: []string{"</longcat_tool_call>"}}
 }
+
+// newTagged reads JSON between an opening and a closing tag.
+func newTagged(open, close string) func() machine {
+	return func() machine {
+		return &taggedJSON{open: []string{open}, close: []string{close}}
+	}
+}
+
+// newGranite reads the array of Granite 3.0 and 3.1, which has no end marker.
+func newGranite() machine {
+	return &taggedJSON{open: []string{"<|tool_call|>", "<tool_call>"}}
+}
+
+// newGranite20b reads the repeated objects of Granite 20B function calling.
+func newGranite20b() machine {
+	return &taggedJSON{open: []string{"<function_call>"}, repeat: true}
+}
+
+// newPhi4 reads the array of Phi-4-mini, which follows the word functools.
+func newPhi4() machine {
+	return &taggedJSON{open: []string{"functools["}, overlap: 1, keys: callKeys{parameters: true}}
+}

@@ -233,11 +233,11 @@ func (p *pass) result() Parsed {
 	return parsed(p.text[:p.cut], p.calls)
 }
 
-// wholeRunes moves end back before a rune that is not complete.
+// wholeRunes moves end back before a rune that the text ends inside of.
 func wholeRunes(text string, start, end int) int {
 	for i := end - 1; i >= start && i >= end-utf8.UTFMax; i-- {
 		if utf8.RuneStart(text[i]) {
-			if !utf8.FullRuneInString(text[i:end]) {
+			if !utf8.FullRuneInString(text[i:]) {
 				return i
 			}
 			break

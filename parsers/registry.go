@@ -16,6 +16,14 @@ type Format struct {
 	ids         idStyle
 	random      io.Reader
 	machine     func() machine
+	render      renderFunc
+	results     func([]Result) []string
+	// valueText writes a value the way the format does, where it has no types;
+	// nil where values are JSON.
+	valueText func(value string) string
+	// plain removes the markup of messages that are no calls, where a format
+	// marks those too.
+	plain func(text string) string
 }
 
 var _ Parser = (*Format)(nil)

@@ -15,7 +15,12 @@ import "strings"
 type taggedJSON struct {
 	open  []string // any of them opens a block
 	close []string // any of them closes it; none where the format has no closing tag
-	keys  callKeys
+	// repeat says that blocks without a closing tag may follow each other;
+	// otherwise what follows the first one is ignored.
+	repeat bool
+	// overlap is how many bytes at the end of the opening tag are JSON already.
+	overlap int
+	keys    callKeys
 
 	state taggedState
 	pos   int
@@ -67,7 +72,7 @@ func (m *taggedJSON) scan(p *pass) {
 				return
 			}
 			p.mark(i)
-			m.pos = i + len(m.open[which])
+			m.pos = i + len(m.open[which]) - m.overlap
 			m.state = taggedBody
 		case taggedBody:
 			var ok bool
@@ -99,6 +104,9 @@ func (m *taggedJSON) scan(p *pass) {
 			if len(m.close) == 0 {
 				m.emit(p)
 				m.state = taggedEnd
+				if m.repeat {
+					m.state = taggedText
+				}
 			}
 		case taggedClose:
 			var ok bool
@@ -124,6 +132,10 @@ func (m *taggedJSON) scan(p *pass) {
 // closeTag moves behind the closing tag that must stand here. It returns false
 // when the text ends inside it, and when something else stands here.
 func (m *taggedJSON) closeTag(p *pass) bool {
+	if len(m.close) == 0 {
+		p.fail()
+		return false
+	}
 	found, which := p.look(m.pos, m.close...)
 	switch found {
 	case lookFound:

@@ -269,3 +269,8 @@ func lineValue(text, _ string, types typeSet) string {
 }
 
 func newQwen3Coder() machine { return &xmlMachine{xmlGrammar: qwen3Coder()} }
+
+// functionTag and parameterLine write the opening tags of qwen3Coder.
+func functionTag(name string) string { return "<function=" + name + ">" }
+
+func parameterLine(key, _ string) string { return "<parameter=" + key + ">\n" }

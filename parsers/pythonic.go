@@ -1,0 +1,280 @@
+package parsers
+
+import "strings"
+
+// pythonicMachine reads calls written as Python, in one of two wrappings:
+//
+//	[f(a='x', n=1), g()]
+//
+//	<function_calls>
+//	f(a='x', n=1)
+//	g()
+//	</function_calls>
+//
+// The first is taken only where it is the whole response, since a list in prose
+// looks alike. All calls are read at the end or none.
+type pythonicMachine struct {
+	tagged bool // the second wrapping
+
+	state pythonicState
+	pos   int
+	start int // of the text that holds the calls
+}
+
+type pythonicState uint8
+
+const (
+	pythonicText  pythonicState = iota // before the calls
+	pythonicFirst                      // behind [, before the first call
+	pythonicCalls                      // inside the calls
+	pythonicDone                       // no calls, or no more
+)
+
+const (
+	olmoOpen  = "<function_calls>"
+	olmoClose = "</function_calls>"
+)
+
+func newPythonic() machine { return &pythonicMachine{} }
+
+func newOlmo3() machine { return &pythonicMachine{tagged: true} }
+
+func (m *pythonicMachine) scan(p *pass) {
+	for m.step(p) {
+	}
+}
+
+// step takes one step and returns false when more text is needed.
+func (m *pythonicMachine) step(p *pass) bool {
+	switch m.state {
+	case pythonicText:
+		if m.tagged {
+			i, _ := p.findAny(&m.pos, []string{olmoOpen})
+			if i < 0 {
+				p.content(m.pos)
+				return false
+			}
+			p.mark(i)
+			m.pos = i + len(olmoOpen)
+			m.start, m.state = m.pos, pythonicCalls
+			return true
+		}
+		return m.opening(p)
+	case pythonicFirst:
+		return m.first(p)
+	case pythonicCalls:
+		return m.calls(p)
+	}
+	p.content(len(p.text))
+	return false
+}
+
+// opening expects [ at the beginning of the response.
+func (m *pythonicMachine) opening(p *pass) bool {
+	const tag = "<|python_start|>"
+	at, ok := p.skipSpace(m.pos)
+	m.pos = at
+	if !ok {
+		return false
+	}
+	switch found, _ := p.look(at, tag); {
+	case found == lookFound:
+		m.pos = at + len(tag)
+	case found == lookMore && !p.final:
+		return false
+	case p.text[at] != '[':
+		m.give(p)
+	default:
+		m.start, m.pos, m.state = at+1, at+1, pythonicFirst
+	}
+	return true
+}
+
+// first expects a name and ( behind [, so that prose is not held back for long.
+func (m *pythonicMachine) first(p *pass) bool {
+	for m.pos < len(p.text) {
+		switch c := p.text[m.pos]; {
+		case isNameByte(c) || c == '.' || isJSONSpace(c):
+			m.pos++
+		case c == '(':
+			p.mark(0)
+			m.state = pythonicCalls
+			return true
+		default:
+			m.give(p)
+			return true
+		}
+	}
+	return false
+}
+
+// give lets the whole response pass as content.
+func (m *pythonicMachine) give(p *pass) {
+	m.state = pythonicDone
+	p.unmark()
+}
+
+// calls reads all the calls once their text is complete.
+func (m *pythonicMachine) calls(p *pass) bool {
+	end := len(p.text)
+	if m.tagged {
+		if i := p.find(&m.pos, olmoClose); i >= 0 {
+			end = i
+		} else if !p.final {
+			return false
+		}
+	} else if !p.final {
+		return false
+	}
+	r := literalReader{text: p.text[m.start:end], json: true}
+	calls, ok := r.calls(!m.tagged)
+	m.state = pythonicDone
+	if !ok {
+		p.fail()
+		return false
+	}
+	for _, c := range calls {
+		p.call(c)
+	}
+	return true
+}
+
+// calls reads calls up to the end of the text: separated by commas and ended by
+// a bracket, or on lines of their own.
+func (r *literalReader) calls(list bool) ([]Call, bool) {
+	var calls []Call
+	for {
+		r.space()
+		if r.pos == len(r.text) {
+			return calls, !list
+		}
+		c, ok := r.call()
+		if !ok {
+			return nil, false
+		}
+		calls = append(calls, c)
+		if !list {
+			continue
+		}
+		comma := r.take(',')
+		if r.take(']') {
+			return calls, r.rest()
+		}
+		if !comma {
+			return nil, false
+		}
+	}
+}
+
+// rest reports whether nothing but tokens that end a turn is left.
+func (r *literalReader) rest() bool {
+	left := r.text[r.pos:]
+	for _, token := range []string{"<|python_end|>", "<|eot|>", "<|eom|>", "<|eot_id|>", "<|eom_id|>"} {
+		left = strings.ReplaceAll(left, token, "")
+	}
+	return strings.TrimSpace(left) == ""
+}
+
+// call reads one call with keyword arguments.
+func (r *literalReader) call() (Call, bool) {
+	start := r.pos
+	for r.pos < len(r.text) && (isNameByte(r.text[r.pos]) || r.text[r.pos] == '.') {
+		r.pos++
+	}
+	name := r.text[start:r.pos]
+	if name == "" || name[0] >= '0' && name[0] <= '9' || name[0] == '.' || !r.take('(') {
+		return Call{}, false
+	}
+	var args jsonObject
+	for first := true; !r.take(')'); first = false {
+		if !first {
+			if !r.take(',') {
+				return Call{}, false
+			}
+			if r.take(')') {
+				break
+			}
+		}
+		r.space()
+		start := r.pos
+		for r.pos < len(r.text) && isNameByte(r.text[r.pos]) {
+			r.pos++
+		}
+		key := r.text[start:r.pos]
+		if key == "" || !r.take('=') {
+			return Call{}, false
+		}
+		value, ok := r.value(nil, 0)
+		if !ok {
+			return Call{}, false
+		}
+		args.set(key, string(value))
+	}
+	return Call{Name: name, Arguments: args.text()}, true
+}
+
+// renderPythonic writes the calls as Python; literals as the format has them.
+func renderPythonic(open, separator, close string, literal func(b *strings.Builder, value string)) renderFunc {
+	return func(b *strings.Builder, content string, calls []Call) {
+		separate(b, content, "\n")
+		b.WriteString(open)
+		for i, c := range calls {
+			if i > 0 {
+				b.WriteString(separator)
+			}
+			b.WriteString(c.Name + "(")
+			first := true
+			eachMember(normalJSON(c.Arguments), func(key, value string) bool {
+				if !first {
+					b.WriteString(", ")
+				}
+				first = false
+				b.WriteString(key + "=")
+				literal(b, value)
+				return true
+			})
+			b.WriteByte(')')
+		}
+		b.WriteString(close)
+	}
+}
+
+// jsonLiteral leaves JSON as it is, which the format tolerates.
+func jsonLiteral(b *strings.Builder, value string) { b.WriteString(value) }
+
+// pythonText writes a JSON value as a Python literal. Strings keep the spelling
+// of JSON, which Python reads alike but for surrogate pairs; those were
+// resolved before.
+func pythonText(b *strings.Builder, value string) {
+	switch value[0] {
+	case '{':
+		b.WriteByte('{')
+		first := true
+		eachMember(value, func(key, item string) bool {
+			if !first {
+				b.WriteString(", ")
+			}
+			first = false
+			b.WriteString(jsonString(key) + ": ")
+			pythonText(b, item)
+			return true
+		})
+		b.WriteByte('}')
+	case '[':
+		b.WriteByte('[')
+		first := true
+		eachItem(value, func(item string) bool {
+			if !first {
+				b.WriteString(", ")
+			}
+			first = false
+			pythonText(b, item)
+			return true
+		})
+		b.WriteByte(']')
+	case '"':
+		b.WriteString(value)
+	default:
+		b.WriteString(pythonValueText(value))
+	}
+}
