@@ -86,6 +86,7 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 		r.fail(rec, trajectories.OutcomeSandboxError, classSandbox, err)
 		return rec, err
 	}
+	var sealed time.Duration
 	rec.Tools = a.group.toolset.Names()
 	rec.Toolsets = a.group.toolsets
 	defer func() {
@@ -95,7 +96,7 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 			r.opts.Observer.Warn(fmt.Sprintf("rollout %s: remove its sandbox: %v", rec.ID, err))
 		}
 		spent := tc.Timings()
-		rec.Timings.Sandbox = (spent.Create + spent.Close).Seconds()
+		rec.Timings.Sandbox = (spent.Create + spent.Close + sealed).Seconds()
 		rec.Timings.Tools = math.Max(0, rec.Timings.Tools-spent.CreateInTools.Seconds())
 		rec.Timings.Verify = math.Max(0, rec.Timings.Verify-spent.CreateOutsideTools.Seconds())
 		if info, ok := tc.Info(); ok {
@@ -112,7 +113,10 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 	}
 
 	phase = "seal"
-	if err := tc.Seal(ctx); err != nil {
+	sealing := time.Now()
+	err = tc.Seal(ctx)
+	sealed = time.Since(sealing)
+	if err != nil {
 		r.failUnlessCancelled(ctx, rec, trajectories.OutcomeSandboxError, classSandbox, fmt.Errorf("end what the agent left running: %w", err))
 		return rec, err
 	}

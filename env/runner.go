@@ -151,6 +151,14 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 }
 
 func (r *Runner) execute(ctx context.Context) error {
+	// What failed for a reason that is not the agent's gets another chance on resume.
+	n, err := r.opts.Store.Supersede(func(e trajectories.Entry) bool { return e.Outcome.Retryable() })
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	if n > 0 {
+		r.opts.Observer.Warn(fmt.Sprintf("%d rollouts of an earlier session ended without a fair try; they moved to superseded.jsonl and run again", n))
+	}
 	if r.opts.Mode == config.Evaluate {
 		r.opts.Observer.Planned(r.plannedEvaluate())
 	} else {

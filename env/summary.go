@@ -2,6 +2,7 @@ package env
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/hermes-env/hermes-env/env/config"
@@ -31,6 +32,8 @@ type ItemResult struct {
 	Passed   int
 	Mean     float64 // NaN when nothing is scored
 	Turns    int     // of all rollouts
+
+	group int // the first one it was in, for the order
 }
 
 // Summary is the state of a whole run, all of its sessions included.
@@ -48,7 +51,7 @@ type Summary struct {
 	UnscoredAsZero float64
 	PassRate       float64 // share of scored rollouts that passed; NaN without any
 	PassAtK        []PassRate
-	Items          []ItemResult // in the order they were first recorded
+	Items          []ItemResult // in the order of the dataset
 	Metrics        []Metric     // everything above as named numbers, then the environment's own
 
 	Turns            int
@@ -76,9 +79,22 @@ func (r *Runner) summarize(wall time.Duration) *Summary {
 	s.add(entries)
 	s.Metrics = s.metrics()
 	if a, ok := r.opts.Environment.(Aggregator); ok {
-		s.Metrics = append(s.Metrics, a.Aggregate(entries)...)
+		s.Metrics = override(s.Metrics, a.Aggregate(entries))
 	}
 	return s
+}
+
+// override appends the environment's own metrics; one of the same name replaces ours.
+func override(metrics, own []Metric) []Metric {
+	for _, m := range own {
+		i := slices.IndexFunc(metrics, func(known Metric) bool { return known.Name == m.Name })
+		if i < 0 {
+			metrics = append(metrics, m)
+			continue
+		}
+		metrics[i] = m
+	}
+	return metrics
 }
 
 // add computes the figures of the summary from the recorded rollouts.
@@ -103,9 +119,10 @@ func (s *Summary) add(entries []Record) {
 		if !ok {
 			i = len(s.Items)
 			index[e.ItemID] = i
-			s.Items = append(s.Items, ItemResult{ID: e.ItemID})
+			s.Items = append(s.Items, ItemResult{ID: e.ItemID, group: e.Group})
 		}
 		item := &s.Items[i]
+		item.group = min(item.group, e.Group)
 		item.Rollouts++
 		item.Turns += e.TurnsUsed
 		if e.Score == nil {
@@ -119,6 +136,7 @@ func (s *Summary) add(entries []Record) {
 			passed++
 		}
 	}
+	slices.SortStableFunc(s.Items, func(a, b ItemResult) int { return a.group - b.group })
 	for i := range s.Items {
 		s.Items[i].Mean = ClusteredMean(map[string][]float64{"": scores[s.Items[i].ID]}).Mean
 	}
