@@ -271,6 +271,8 @@ func parseEntry(line []byte) (Entry, error) {
 		return Entry{}, errors.New("not the record of a rollout: rollout_id, item_id, step, attempt, outcome or messages is missing")
 	case e.Score != nil && !e.Outcome.Scored():
 		return Entry{}, fmt.Errorf("outcome %s can not carry a score", e.Outcome)
+	case e.Score != nil && !finite(*e.Score):
+		return Entry{}, errors.New("the score is not a finite number")
 	case e.Score == nil && e.Outcome == OutcomeScored:
 		return Entry{}, errors.New("outcome scored needs a score")
 	}

@@ -1,0 +1,137 @@
+package trajectories
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+)
+
+// tenTurns is a rollout of ten turns, about 13 KB as a line.
+func tenTurns(step int) *Rollout {
+	r := simple("item", step, 0)
+	r.Messages = r.Messages[:1]
+	for i := range 10 {
+		id := fmt.Sprint("call_", i)
+		r.Messages = append(r.Messages,
+			chat.Assistant("", strings.Repeat("think ", 20), chat.ToolCall{ID: id, Name: "terminal", Arguments: `{"command":"ls -la"}`}),
+			chat.Tool(id, strings.Repeat("a line of output\n", 60)))
+		r.Timings.Turns = append(r.Timings.Turns, TurnTiming{Model: 1, Tools: 0.5, Total: 1.5})
+	}
+	return r
+}
+
+func BenchmarkAppend(b *testing.B) {
+	for _, writers := range []int{1, 16, 256} {
+		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
+			run, err := create(b.TempDir(), testInfo(b), testSettings())
+			require.NoError(b, err)
+			template := tenTurns(0)
+			next := make(chan int)
+			var wg sync.WaitGroup
+			b.ResetTimer()
+			for range writers {
+				wg.Go(func() {
+					for step := range next {
+						r := *template
+						r.Step, r.ID = step, fmt.Sprint(step)
+						if err := run.Append(context.Background(), &r); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			for step := range b.N {
+				next <- step
+			}
+			close(next)
+			wg.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rollouts/s")
+			b.StopTimer()
+			require.NoError(b, run.Close(StatusDone))
+		})
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	r := tenTurns(0)
+	converter := NewShareGPT(ShareGPTConfig{Tools: testTools(b)})
+	var buf []byte
+	b.Run("rollout", func(b *testing.B) {
+		for range b.N {
+			var err error
+			if buf, err = AppendRollout(buf[:0], r); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.SetBytes(int64(len(buf)))
+	})
+	b.Run("sharegpt", func(b *testing.B) {
+		for range b.N {
+			buf = converter.Append(buf[:0], r)
+		}
+		b.SetBytes(int64(len(buf)))
+	})
+}
+
+// BenchmarkResume opens a run of 50,000 rollouts.
+func BenchmarkResume(b *testing.B) {
+	dir := filepath.Join(b.TempDir(), "run")
+	run, err := create(dir, testInfo(b), testSettings())
+	require.NoError(b, err)
+	require.NoError(b, run.Close(StatusInterrupted))
+	converter := NewShareGPT(ShareGPTConfig{Tools: testTools(b)})
+	template := tenTurns(0)
+	size := writeLines(b, filepath.Join(dir, rolloutsFile), func(i int) []byte {
+		r := *template
+		r.Step, r.ID = i, fmt.Sprint(i)
+		line, err := AppendRollout(nil, &r)
+		require.NoError(b, err)
+		return line
+	})
+	writeLines(b, filepath.Join(dir, trajectoriesFile), func(i int) []byte {
+		r := *template
+		r.Step, r.ID = i, fmt.Sprint(i)
+		return converter.Append(nil, &r)
+	})
+	b.SetBytes(size)
+	var before, after runtime.MemStats
+	b.ResetTimer()
+	for range b.N {
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		run, err := resume(dir, testInfo(b), testSettings())
+		require.NoError(b, err)
+		b.StopTimer()
+		require.Equal(b, 50_000, run.Len())
+		require.Empty(b, run.Repairs())
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MB-index")
+		require.NoError(b, run.Close(StatusInterrupted))
+		b.StartTimer()
+	}
+}
+
+func writeLines(b *testing.B, path string, line func(i int) []byte) (size int64) {
+	f, err := os.Create(path)
+	require.NoError(b, err)
+	out := bufio.NewWriterSize(f, 1<<20)
+	for i := range 50_000 {
+		n, err := out.Write(append(line(i), '\n'))
+		require.NoError(b, err)
+		size += int64(n)
+	}
+	require.NoError(b, out.Flush())
+	require.NoError(b, f.Close())
+	return size
+}
