@@ -16,6 +16,15 @@ type Config struct {
 	Servers     []Server // the openai: section; empty when nothing configures a server
 }
 
+// GroupsInFlight returns how many groups process runs at once: max_num_workers, or
+// max_num_workers_per_node for every model server when that is -1.
+func (c *Config) GroupsInFlight() int {
+	if c.Env.MaxNumWorkers > 0 {
+		return c.Env.MaxNumWorkers
+	}
+	return c.Env.MaxNumWorkersPerNode * max(1, len(c.Servers))
+}
+
 // Environment is what an environment brings to its configuration.
 type Environment struct {
 	Name string

@@ -118,8 +118,7 @@ type keyGuard struct {
 	server *Server
 	path   string
 	named  bool   // a source so far named the host
-	host   string // that the key of a source so far was given for
-	keyed  bool
+	host   string // the host as the sources so far have it
 }
 
 // layer runs a function that applies one source to the server.

@@ -120,6 +120,15 @@ func TestAFlagOfTheOtherCommandIsWarnedAbout(t *testing.T) {
 	require.Equal(t, []string{"flag --env.total_steps: acts only in process"}, r.Warnings)
 }
 
+func TestGroupsInFlightFollowTheServersUnlessSet(t *testing.T) {
+	c := Config{Env: Env{MaxNumWorkers: -1, MaxNumWorkersPerNode: 8}}
+	require.Equal(t, 8, c.GroupsInFlight())
+	c.Servers = make([]Server, 3)
+	require.Equal(t, 24, c.GroupsInFlight())
+	c.Env.MaxNumWorkers = 5
+	require.Equal(t, 5, c.GroupsInFlight())
+}
+
 func TestASingleEnvironmentNeedsNoName(t *testing.T) {
 	o := options()
 	o.Environments = []Environment{demo()}
