@@ -18,9 +18,10 @@ import (
 // Chat is a Client for one server that speaks the OpenAI chat completions API.
 // It sends exactly one request per Complete: see Retry and Pool for more.
 type Chat struct {
-	target    target
-	url       *url.URL
-	header    http.Header // shared by all requests and never changed
+	target target
+	// endpoint gives the URL and the header of every request, shared and never
+	// changed. They hold secrets; inside a closure no print verb reaches them.
+	endpoint  func() (*url.URL, http.Header)
 	transport http.RoundTripper
 	prefixes  prefixCache
 	mintID    func() string
@@ -71,21 +72,21 @@ func NewChat(s Server) (*Chat, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	endpoint, err := s.endpoint("/chat/completions")
+	address, err := s.endpoint("/chat/completions")
 	if err != nil {
 		return nil, err
 	}
+	header := requestHeader(s)
+	header.Set("Content-Type", "application/json")
 	c := &Chat{
 		target:    newTarget(s, http.MethodPost, "/chat/completions"),
-		url:       endpoint,
-		header:    requestHeader(s),
+		endpoint:  func() (*url.URL, http.Header) { return address, header },
 		transport: s.Transport,
 		mintID:    s.MintID,
 		timeout:   s.timeout(),
 		stall:     s.stallTimeout(),
 		maxAnswer: s.maxAnswer(),
 	}
-	c.header.Set("Content-Type", "application/json")
 	if c.transport == nil {
 		c.transport = NewTransport(Limits{})
 	}
@@ -151,8 +152,9 @@ func (c *Chat) Complete(ctx context.Context, req *Request) (*Response, error) {
 		timer := time.AfterFunc(c.timeout, func() { cancel(errTimeout) })
 		defer timer.Stop()
 	}
+	address, header := c.endpoint()
 	httpReq := (&http.Request{
-		Method: http.MethodPost, URL: c.url, Host: c.url.Host, Header: c.header,
+		Method: http.MethodPost, URL: address, Host: address.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Body: body.Reader(), ContentLength: body.Size(),
 		GetBody: func() (io.ReadCloser, error) { return body.Reader(), nil },

@@ -14,17 +14,24 @@ const excerptRunes = 300
 // excerpt makes foreign text fit for one line of an error: secrets out first,
 // then white space and control characters folded, then shortened.
 func (t *target) excerpt(text string) string {
-	text = t.redact(text)
 	if len(text) > 16<<10 {
-		text = text[:16<<10]
+		text = text[:16<<10] // a secret that is cut here is recognised by its beginning
 	}
-	return t.shorten(foldSpace(text), excerptRunes)
+	return t.shorten(foldSpace(t.redact(text)), excerptRunes)
 }
 
 // excerptEnd quotes the last characters of a cut body.
 func (t *target) excerptEnd(raw []byte) string {
-	text := foldSpace(t.redact(string(raw)))
-	const keep = 60
+	const keep, window, margin = 60, 16 << 10, 8 << 10
+	cut := len(raw) > window
+	if cut {
+		raw = raw[len(raw)-window:]
+	}
+	text := t.redact(string(raw))
+	if cut {
+		text = text[min(margin, len(text)):] // may begin inside of a secret
+	}
+	text = foldSpace(text)
 	if utf8.RuneCountInString(text) > keep {
 		runes := []rune(text[max(0, len(text)-4*keep):])
 		text = "…" + string(runes[max(0, len(runes)-keep):])

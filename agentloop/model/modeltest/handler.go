@@ -43,6 +43,7 @@ type Recorded struct {
 	Path   string // with query
 	Header http.Header
 	Body   []byte
+	Remote string // the client's address, one per connection
 	At     time.Time
 }
 
@@ -112,7 +113,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if h.config.Record {
 		h.mu.Lock()
-		h.recorded = append(h.recorded, Recorded{r.Method, r.URL.RequestURI(), r.Header.Clone(), bytes.Clone(buf.in.Bytes()), time.Now()})
+		h.recorded = append(h.recorded, Recorded{r.Method, r.URL.RequestURI(), r.Header.Clone(), bytes.Clone(buf.in.Bytes()), r.RemoteAddr, time.Now()})
 		h.mu.Unlock()
 	}
 	var reply Reply
