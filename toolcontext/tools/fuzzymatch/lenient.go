@@ -12,6 +12,8 @@ import (
 // unique that is not.
 const workLimit = 20_000_000
 
+const setupCost = 8
+
 const (
 	blockAlone   = 0.50 // similarity of the middle when one place has the anchors
 	blockSeveral = 0.70 // and when several have
@@ -31,12 +33,17 @@ func (e *effort) similar(a, b []rune, threshold float64) (yes, ok bool) {
 	if 2*float64(min(len(a), len(b))) < threshold*float64(total) {
 		return false, true
 	}
-	e.left -= total
+	// Counting and indexing an element costs several times a comparison.
+	e.left -= setupCost * total
 	if e.left <= 0 {
 		return false, false
 	}
 	if difflib.UpperBound(a, b) < threshold {
 		return false, true
+	}
+	e.left -= setupCost * total
+	if e.left <= 0 {
+		return false, false
 	}
 	matcher := difflib.NewMatcher(a, b).Limit(e.left)
 	ratio, ok := matcher.Ratio()
