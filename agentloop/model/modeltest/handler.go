@@ -25,7 +25,7 @@ type Config struct {
 type Handler struct {
 	config      Config
 	models      []byte
-	buffers     sync.Pool
+	bodies      sync.Pool // of *bytes.Buffer
 	requests    atomic.Int64
 	inFlight    atomic.Int64
 	maxInFlight atomic.Int64
@@ -66,15 +66,19 @@ func New(config Config) *Handler {
 	return &Handler{
 		config:  config,
 		models:  append(models, "]}"...),
-		buffers: sync.Pool{New: func() any { return new(buffers) }},
+		bodies:  sync.Pool{New: func() any { return new(bytes.Buffer) }},
 		closing: make(chan struct{}),
 	}
 }
 
-// buffers holds the two bodies of one exchange for reuse.
-type buffers struct {
-	in  bytes.Buffer
-	out []byte
+// buffer returns an empty buffer for reuse; it goes back with bodies.Put.
+func (h *Handler) buffer() *bytes.Buffer {
+	b, ok := h.bodies.Get().(*bytes.Buffer)
+	if !ok {
+		b = new(bytes.Buffer)
+	}
+	b.Reset()
+	return b
 }
 
 // Release ends every reply that waits or hangs, now and later. A server calls it
@@ -99,25 +103,39 @@ func (h *Handler) Requests() []Recorded {
 
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	buf, ok := h.buffers.Get().(*buffers)
-	if !ok {
-		buf = new(buffers)
+	if r.URL.Path == "/v1/chat/completions" && r.Method == http.MethodPost {
+		h.enter()
+		defer h.inFlight.Add(-1)
 	}
-	defer h.buffers.Put(buf)
-	buf.in.Reset()
+	reply, body, err := h.prepare(r)
+	if err != nil {
+		return // the client left in the middle of its request
+	}
+	// From here on the request's body is free again: ten thousand conversations
+	// that wait out their latency hold only their answers.
+	if reply.delay > 0 && !h.sleep(r.Context(), reply.delay) {
+		drop(w, false)
+		return
+	}
+	h.play(r.Context(), w, &reply, body)
+}
+
+// prepare reads a request and makes the answer.
+func (h *Handler) prepare(r *http.Request) (reply Reply, body []byte, err error) {
+	in := h.buffer()
+	defer h.bodies.Put(in)
 	if r.ContentLength > 0 && r.ContentLength < 16<<20 {
-		buf.in.Grow(int(r.ContentLength) + bytes.MinRead)
+		in.Grow(int(r.ContentLength) + bytes.MinRead)
 	}
-	if _, err := buf.in.ReadFrom(r.Body); err != nil {
-		return // the client left
+	if _, err := in.ReadFrom(r.Body); err != nil {
+		return Reply{}, nil, err
 	}
 	if h.config.Record {
 		h.mu.Lock()
-		h.recorded = append(h.recorded, Recorded{r.Method, r.URL.RequestURI(), r.Header.Clone(), bytes.Clone(buf.in.Bytes()), r.RemoteAddr, time.Now()})
+		h.recorded = append(h.recorded, Recorded{r.Method, r.URL.RequestURI(), r.Header.Clone(), bytes.Clone(in.Bytes()), r.RemoteAddr, time.Now()})
 		h.mu.Unlock()
 	}
-	var reply Reply
-	request := Request{Header: r.Header, Body: buf.in.Bytes()}
+	request := Request{Header: r.Header, Body: in.Bytes()}
 	switch {
 	case h.config.Key != "" && r.Header.Get("Authorization") != "Bearer "+h.config.Key:
 		reply = ErrorCode(http.StatusUnauthorized, "invalid_api_key", "Incorrect API key provided")
@@ -131,16 +149,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply = Status(http.StatusBadRequest, "the body is not JSON")
 	default:
 		request.Number = int(h.requests.Add(1)) - 1
-		h.enter()
-		defer h.inFlight.Add(-1)
 		reply = h.config.Script(&request)
 	}
-	if reply.delay > 0 && !h.sleep(r.Context(), reply.delay) {
-		drop(w, false)
-		return
-	}
-	buf.out = reply.appendBody(buf.out[:0], &request)
-	h.play(r.Context(), w, &reply, buf.out)
+	return reply, reply.appendBody(make([]byte, 0, len(reply.message)+len(reply.body)+256), &request), nil
 }
 
 func (h *Handler) enter() {

@@ -16,7 +16,7 @@ type Server struct {
 	URL string // base URL for a client, ends in /v1
 
 	http    *http.Server
-	serving sync.WaitGroup // the accept loop and every open connection
+	serving sync.WaitGroup // the accept loop, open connections and requests
 }
 
 // TB is the part of testing.TB that NewServer needs.
@@ -50,13 +50,20 @@ func Start(config Config) (*Server, error) {
 		return nil, fmt.Errorf("start the mock model server on 127.0.0.1: %w", err)
 	}
 	s := &Server{Handler: New(config), URL: "http://" + listener.Addr().String() + "/v1"}
-	s.http = &http.Server{Handler: s.Handler, ErrorLog: log.New(io.Discard, "", 0), ConnState: s.track}
+	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ErrorLog: log.New(io.Discard, "", 0), ConnState: s.track}
 	s.serving.Go(func() {
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.Release() // the listener broke: nothing will ever be answered again
 		}
 	})
 	return s, nil
+}
+
+// serve counts requests: one that took its connection over is none of the server's any more.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	s.serving.Add(1)
+	defer s.serving.Done()
+	s.ServeHTTP(w, r)
 }
 
 // track counts open connections, so that Close can wait for their goroutines.
