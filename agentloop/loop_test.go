@@ -21,7 +21,12 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop/model/modeltest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if serveMock() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // toolbox is a Tools for tests: a handler per tool, and a list of what was called.
 type toolbox struct {

@@ -160,14 +160,33 @@ func quote(s string) json.RawMessage { return AppendString(nil, s) }
 
 func isNull(raw []byte) bool { return len(raw) == 0 || string(raw) == "null" }
 
-// compact removes insignificant white space; raw must be valid JSON.
+// compact returns a copy without insignificant white space; raw must be valid JSON.
 func compact(raw []byte) []byte {
+	if isCompact(raw) {
+		return append(make([]byte, 0, len(raw)), raw...)
+	}
 	var buf bytes.Buffer
 	buf.Grow(len(raw))
 	if err := json.Compact(&buf, raw); err != nil {
 		return raw
 	}
 	return buf.Bytes()
+}
+
+// isCompact says whether valid JSON has no white space outside of its strings.
+func isCompact(raw []byte) bool {
+	inside := false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case inside && c == '\\':
+			i++
+		case c == '"':
+			inside = !inside
+		case !inside && (c == ' ' || c == '\n' || c == '\t' || c == '\r'):
+			return false
+		}
+	}
+	return true
 }
 
 func excerpt(raw []byte) string {

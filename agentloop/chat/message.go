@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unsafe"
 
 	"github.com/tidwall/gjson"
 )
@@ -21,9 +22,10 @@ const (
 
 // Message is one immutable chat message. The zero value is not a message.
 type Message struct {
-	raw   json.RawMessage
-	role  Role
-	calls []ToolCall
+	raw       json.RawMessage // never changes once the message exists
+	role      Role
+	calls     []ToolCall
+	reasoning string // see NativeReasoning
 }
 
 // ToolCall is one call a model asked for. Arguments is the JSON text the model
@@ -66,7 +68,7 @@ func Assistant(text, reasoning string, calls ...ToolCall) Message {
 		raw = append(raw, `,"tool_calls":`...)
 		raw = appendCalls(raw, calls)
 	}
-	return Message{raw: append(raw, '}'), role: RoleAssistant, calls: calls}
+	return Message{raw: append(raw, '}'), role: RoleAssistant, calls: calls, reasoning: reasoning}
 }
 
 func plain(role Role, text string) Message {
@@ -100,7 +102,8 @@ func Decode(raw []byte) (Message, error) {
 	if !gjson.ValidBytes(raw) {
 		return Message{}, fmt.Errorf("decode chat message: invalid JSON: %s", excerpt(raw))
 	}
-	parsed := gjson.ParseBytes(raw)
+	m := Message{raw: compact(raw)}
+	parsed := m.view()
 	if !parsed.IsObject() {
 		return Message{}, fmt.Errorf("decode chat message: want an object, got %s", excerpt(raw))
 	}
@@ -108,7 +111,7 @@ func Decode(raw []byte) (Message, error) {
 	if role.Type != gjson.String || role.Str == "" {
 		return Message{}, fmt.Errorf("decode chat message: \"role\" is missing or not a string: %s", excerpt(raw))
 	}
-	m := Message{raw: compact(raw), role: Role(role.Str)}
+	m.role = Role(role.Str)
 	for _, c := range parsed.Get("tool_calls").Array() {
 		m.calls = append(m.calls, ToolCall{
 			ID:        c.Get("id").String(),
@@ -116,7 +119,19 @@ func Decode(raw []byte) (Message, error) {
 			Arguments: argumentsText(c.Get("function.arguments")),
 		})
 	}
+	if m.role == RoleAssistant {
+		m.reasoning = findReasoning(parsed)
+	}
 	return m, nil
+}
+
+// view parses the encoding without copying it; strings taken from it share its
+// memory, which is safe because it never changes.
+func (m Message) view() gjson.Result {
+	if len(m.raw) == 0 {
+		return gjson.Result{}
+	}
+	return gjson.Parse(unsafe.String(&m.raw[0], len(m.raw)))
 }
 
 // argumentsText gives the JSON text of arguments in whichever shape a server
@@ -148,12 +163,12 @@ func (m Message) IsZero() bool { return m.raw == nil }
 func (m Message) ToolCalls() []ToolCall { return m.calls }
 
 // ToolCallID returns the id a tool message answers, or "".
-func (m Message) ToolCallID() string { return gjson.GetBytes(m.raw, "tool_call_id").String() }
+func (m Message) ToolCallID() string { return m.view().Get("tool_call_id").String() }
 
 // Get returns the raw value of a top-level field, or nil when there is none.
 func (m Message) Get(field string) json.RawMessage {
 	var found json.RawMessage
-	gjson.ParseBytes(m.raw).ForEach(func(key, value gjson.Result) bool {
+	m.view().ForEach(func(key, value gjson.Result) bool {
 		if key.String() == field {
 			found = json.RawMessage(value.Raw)
 		}
@@ -164,7 +179,7 @@ func (m Message) Get(field string) json.RawMessage {
 
 // Text returns the text of the content: the string itself, or the text parts
 // joined; null, absent and non-text content give "".
-func (m Message) Text() string { return contentText(gjson.GetBytes(m.raw, "content")) }
+func (m Message) Text() string { return contentText(m.view().Get("content")) }
 
 func contentText(content gjson.Result) string {
 	if content.Type == gjson.String {

@@ -165,6 +165,7 @@ func TestWithReplacesInPlace(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"role":"assistant","content":null,"tool_calls":[{"id":"a","function":{"name":"f","arguments":{"x":1}}}]}`))
 	f.Add([]byte(`{"role":"user","content":[{"type":"text"}]}`))
+	f.Add([]byte(`{"role":"assistant","content":"x","reasoning_content":"y","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}`))
 	f.Add([]byte(`{"role":"tool","tool_call_id":7,"content":{"a":"\ud83d"}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		m, err := Decode(raw)
@@ -175,6 +176,13 @@ func FuzzDecode(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, m, again)
 		_ = m.Text()
+		if quick, ok := alreadyNormal(raw, nil); ok {
+			slow, err := repair(raw, nil, func() string { return "minted" })
+			require.NoError(t, err)
+			require.Equal(t, slow.calls, quick.calls, "both ways to read a message agree")
+			require.Equal(t, slow.reasoning, quick.reasoning)
+			require.Equal(t, slow.Text(), quick.Text())
+		}
 		n, err := Normalize(raw, nil, func() string { return "minted" })
 		if err != nil {
 			return

@@ -22,6 +22,13 @@ import (
 //
 // Arguments that are not valid JSON are kept as the model wrote them.
 func Normalize(raw []byte, taken func(id string) bool, mint func() string) (Message, error) {
+	if m, ok := alreadyNormal(raw, taken); ok {
+		return m, nil
+	}
+	return repair(raw, taken, mint)
+}
+
+func repair(raw []byte, taken func(id string) bool, mint func() string) (Message, error) {
 	o, err := ParseObject(raw)
 	if err != nil {
 		return Message{}, fmt.Errorf("read the assistant message: %w", err)
@@ -45,12 +52,90 @@ func Normalize(raw []byte, taken func(id string) bool, mint func() string) (Mess
 		o.Set("content", json.RawMessage(`""`))
 	}
 	m := Message{raw: compact(o.Append(nil)), role: RoleAssistant, calls: calls}
+	m.reasoning = findReasoning(m.view())
 	sent := strings.TrimSpace(gjson.ParseBytes(o.Get("reasoning_content")).String())
-	if reasoning := m.NativeReasoning(); reasoning != "" && sent == "" {
-		o.Set("reasoning_content", quote(reasoning))
+	if m.reasoning != "" && sent == "" {
+		o.Set("reasoning_content", quote(m.reasoning))
 		m.raw = compact(o.Append(nil))
 	}
 	return m, nil
+}
+
+// alreadyNormal reads a message that needs no repair, which is what most servers
+// send, in one pass. It says no whenever in doubt.
+func alreadyNormal(raw []byte, taken func(string) bool) (Message, bool) {
+	if !gjson.ValidBytes(raw) {
+		return Message{}, false
+	}
+	m := Message{raw: compact(raw), role: RoleAssistant}
+	var role, content, reasoning, calls bool
+	normal := m.view().IsObject()
+	m.view().ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "role":
+			normal = !role && value.Str == string(RoleAssistant)
+			role = true
+		case "content":
+			normal = !content && (value.Type == gjson.String || value.Type == gjson.Null)
+			content = value.Type == gjson.String
+		case "reasoning_content":
+			normal = !reasoning && value.Type == gjson.String && strings.TrimSpace(value.Str) != ""
+			reasoning, m.reasoning = true, value.Str
+		case "reasoning", "reasoning_details":
+			normal = false
+		case "tool_calls":
+			m.calls, normal = readCalls(value, taken)
+			normal = normal && !calls
+			calls = true
+		default:
+			normal = value.Type != gjson.Null
+		}
+		return normal
+	})
+	return m, normal && role && (content || len(m.calls) > 0)
+}
+
+// readCalls reads a list of tool calls that needs no repair.
+func readCalls(list gjson.Result, taken func(string) bool) (calls []ToolCall, normal bool) {
+	normal = list.IsArray()
+	list.ForEach(func(_, item gjson.Result) bool {
+		var c ToolCall
+		kind := false
+		item.ForEach(func(key, value gjson.Result) bool {
+			switch key.Str {
+			case "id":
+				normal = normal && c.ID == "" && value.Type == gjson.String
+				c.ID = value.Str
+			case "type":
+				kind = value.Str == "function"
+			case "function":
+				members := 0
+				value.ForEach(func(key, value gjson.Result) bool {
+					members++
+					switch {
+					case value.Type != gjson.String:
+						normal = false
+					case key.Str == "name":
+						c.Name = value.Str
+					case key.Str == "arguments":
+						c.Arguments = value.Str
+					}
+					return true
+				})
+				normal = normal && members == 2 && value.IsObject()
+			case "index":
+				normal = false
+			}
+			return true
+		})
+		for _, other := range calls {
+			normal = normal && other.ID != c.ID
+		}
+		normal = normal && kind && c.ID != "" && strings.TrimSpace(c.Arguments) != "" && (taken == nil || !taken(c.ID))
+		calls = append(calls, c)
+		return normal
+	})
+	return calls, normal && len(calls) > 0
 }
 
 func normalizeCalls(o *Object, taken func(string) bool, mint func() string) ([]ToolCall, error) {
@@ -110,8 +195,9 @@ func normalizeCalls(o *Object, taken func(string) bool, mint func() string) ([]T
 // the first shape that has any: reasoning_content, reasoning (a string, or an
 // object with text), the texts and summaries of reasoning_details, or thinking
 // parts of the content. It returns "" when there is none.
-func (m Message) NativeReasoning() string {
-	root := gjson.ParseBytes(m.raw)
+func (m Message) NativeReasoning() string { return m.reasoning }
+
+func findReasoning(root gjson.Result) string {
 	for _, key := range []string{"reasoning_content", "reasoning"} {
 		v := root.Get(key)
 		if v.Type == gjson.String && strings.TrimSpace(v.Str) != "" {
