@@ -140,15 +140,16 @@ func (s *State) WorkingDir(ctx context.Context) (string, error) {
 	case known != "":
 		return known, nil
 	}
-	// The dot keeps newlines at the end of a directory's name.
-	result, err := box.Exec(ctx, sandbox.Command{Script: `pwd && printf .`, Session: true, Timeout: s.options.FileTimeout})
+	// The dot keeps newlines at the end of a directory's name; "command" passes by a
+	// function or an alias of that name.
+	result, err := box.Exec(ctx, sandbox.Command{Script: `command pwd && printf .`, Session: true, Timeout: s.options.FileTimeout})
 	if err != nil {
 		return "", &InfrastructureError{Op: "ask for the working directory", Err: err}
 	}
 	dir, ok := strings.CutSuffix(string(result.Stdout.Bytes()), "\n.")
 	if result.ExitCode != 0 || !ok || !path.IsAbs(dir) {
-		// The command can fail only when the session itself is spoilt, for example by
-		// a function named pwd; the start directory is the best remaining guess.
+		// The command fails only when the session itself is spoilt; the start
+		// directory is the best remaining guess.
 		return box.Info().Dir, nil
 	}
 	s.mu.Lock()

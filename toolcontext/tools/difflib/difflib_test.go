@@ -2,6 +2,7 @@ package difflib_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -56,6 +57,22 @@ func TestALimitEndsAnExpensiveComparison(t *testing.T) {
 	cut, ok := difflib.NewMatcher(a, b).Limit(10).Ratio()
 	require.False(t, ok)
 	require.LessOrEqual(t, cut, full)
+}
+
+func TestLongRepetitiveTextsAreComparedQuickly(t *testing.T) {
+	var b strings.Builder
+	for i := range 200_000 {
+		fmt.Fprintf(&b, "line %d\n", i%150)
+	}
+	a := b.String()
+	i := strings.Index(a[len(a)/2:], "line 149\n") + len(a)/2
+	changed := a[:i] + "LINE\n" + a[i+len("line 149\n"):]
+	diff := difflib.Unified(a, changed, "a", "b", 3)
+	require.Equal(t, 1, strings.Count(diff, "@@ -"))
+	require.Contains(t, diff, " line 148\n-line 149\n+LINE\n line 0\n")
+	require.Empty(t, difflib.Unified(a, a, "a", "b", 3))
+	far := "first\n" + a + "last\n"
+	require.Contains(t, difflib.Unified("1\n"+a+"2\n", far[:len(far)-1], "a", "b", 3), "\n+first\n")
 }
 
 func FuzzUnifiedDiffTurnsOneTextIntoTheOther(f *testing.F) {

@@ -43,10 +43,9 @@ func (m *Matcher[T]) Opcodes() []Opcode {
 	return codes
 }
 
-// Grouped returns the changes with up to n equal elements around them, split where
+// grouped returns the changes with up to n equal elements around them, split where
 // more than 2n equal elements lie between two changes.
-func (m *Matcher[T]) Grouped(n int) [][]Opcode {
-	codes := append([]Opcode(nil), m.Opcodes()...)
+func grouped(codes []Opcode, n int) [][]Opcode {
 	if len(codes) == 0 {
 		codes = []Opcode{{Equal, 0, 1, 0, 1}}
 	}
@@ -79,7 +78,7 @@ func (m *Matcher[T]) Grouped(n int) [][]Opcode {
 func Unified(a, b, fromFile, toFile string, n int) string {
 	before, after := SplitLines(a), SplitLines(b)
 	var out strings.Builder
-	for _, group := range NewMatcher(before, after).Grouped(n) {
+	for _, group := range grouped(steps(before, after), n) {
 		if out.Len() == 0 {
 			fmt.Fprintf(&out, "--- %s\n+++ %s\n", fromFile, toFile)
 		}
@@ -95,6 +94,54 @@ func Unified(a, b, fromFile, toFile string, n int) string {
 		}
 	}
 	return out.String()
+}
+
+const (
+	longText  = 4000       // lines from which equal ends are taken off before comparing
+	lineLimit = 20_000_000 // comparisons of lines, less than a second's worth
+)
+
+// steps returns the opcodes between two lists of lines. Python compares long texts
+// whole, which can take minutes when lines repeat; here what they have in common
+// at both ends is set aside first, and what is still too much becomes one replacement.
+func steps(a, b []string) []Opcode {
+	head, tail := 0, 0
+	if len(a)+len(b) > longText {
+		shorter := min(len(a), len(b))
+		for head < shorter && a[head] == b[head] {
+			head++
+		}
+		for tail < shorter-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
+			tail++
+		}
+	}
+	var codes []Opcode
+	if head > 0 {
+		codes = append(codes, Opcode{Equal, 0, head, 0, head})
+	}
+	enda, endb := len(a)-tail, len(b)-tail
+	m := NewMatcher(a[head:enda], b[head:endb]).Limit(lineLimit)
+	inner := m.Opcodes()
+	if m.spent {
+		inner = []Opcode{{Replace, 0, enda - head, 0, endb - head}}
+	}
+	for _, c := range inner {
+		c.A1, c.A2, c.B1, c.B2 = c.A1+head, c.A2+head, c.B1+head, c.B2+head
+		if n := len(codes); n > 0 && c.Tag == Equal && codes[n-1].Tag == Equal {
+			codes[n-1].A2, codes[n-1].B2 = c.A2, c.B2
+			continue
+		}
+		codes = append(codes, c)
+	}
+	if tail > 0 {
+		c := Opcode{Equal, enda, len(a), endb, len(b)}
+		if n := len(codes); n > 0 && codes[n-1].Tag == Equal {
+			codes[n-1].A2, codes[n-1].B2 = c.A2, c.B2
+		} else {
+			codes = append(codes, c)
+		}
+	}
+	return codes
 }
 
 func write(out *strings.Builder, mark byte, lines []string) {
