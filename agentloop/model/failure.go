@@ -277,7 +277,8 @@ func (t *target) pathHint(seen string) string {
 // requestID returns the id under which the server's operator finds the request.
 func (t *target) requestID(resp *http.Response) string {
 	for _, name := range []string{"X-Request-Id", "Request-Id", "Cf-Ray"} {
-		if v := resp.Header.Get(name); v != "" && len(v) <= 100 && !strings.ContainsAny(v, " \t") {
+		v := resp.Header.Get(name)
+		if v != "" && len(v) <= 100 && strings.IndexFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }) < 0 {
 			return t.redact(v)
 		}
 	}
