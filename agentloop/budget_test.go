@@ -23,7 +23,7 @@ func sized(big, small int) map[string]func(context.Context, string) (string, err
 
 func TestAResultOverItsLimitIsSpilledAndPreviewed(t *testing.T) {
 	tools := newToolbox(t, sized(5000, 10))
-	r, err, _ := run(t, modeltest.Turns(modeltest.Calls(call("id1", "big", `{}`), call("id2", "small", `{}`)), modeltest.Text("ok")), tools,
+	r, _, err := run(t, modeltest.Turns(modeltest.Calls(call("id1", "big", `{}`), call("id2", "small", `{}`)), modeltest.Text("ok")), tools,
 		func(c *agentloop.Config) { c.Budget = agentloop.Budget{ResultChars: 1000, PreviewChars: 170} })
 	require.NoError(t, err)
 	shown := toolResults(r)[0]
@@ -54,7 +54,7 @@ func TestLimitsComeFromTheToolThenOverrideThenDefault(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tools := newToolbox(t, sized(5000, 1))
 			tools.limits["big"] = test.own
-			_, err, _ := run(t, modeltest.Turns(modeltest.Calls(call("a", "big", `{}`)), modeltest.Text("ok")), tools,
+			_, _, err := run(t, modeltest.Turns(modeltest.Calls(call("a", "big", `{}`)), modeltest.Text("ok")), tools,
 				func(c *agentloop.Config) { c.Budget = agentloop.Budget{ResultChars: 6000, Overrides: test.override} })
 			require.NoError(t, err)
 			require.Equal(t, test.spilled, len(tools.spills) == 1)
@@ -64,7 +64,7 @@ func TestLimitsComeFromTheToolThenOverrideThenDefault(t *testing.T) {
 
 func TestTheTurnBudgetSpillsTheLargestFirst(t *testing.T) {
 	tools := newToolbox(t, sized(5000, 3000))
-	r, err, _ := run(t, modeltest.Turns(
+	r, _, err := run(t, modeltest.Turns(
 		modeltest.Calls(call("a", "small", `{}`), call("b", "big", `{}`), call("c", "small", `{}`)),
 		modeltest.Text("ok"),
 	), tools, func(c *agentloop.Config) { c.Budget = agentloop.Budget{TurnChars: 8000, PreviewChars: 100} })
@@ -78,7 +78,7 @@ func TestTheTurnBudgetSpillsTheLargestFirst(t *testing.T) {
 func TestASpillThatFailsLeavesAPreview(t *testing.T) {
 	tools := newToolbox(t, sized(5000, 1))
 	tools.spillErr = errors.New("disk full")
-	r, err, _ := run(t, modeltest.Turns(modeltest.Calls(call("a", "big", `{}`)), modeltest.Text("ok")), tools,
+	r, _, err := run(t, modeltest.Turns(modeltest.Calls(call("a", "big", `{}`)), modeltest.Text("ok")), tools,
 		func(c *agentloop.Config) { c.Budget = agentloop.Budget{ResultChars: 1000, PreviewChars: 100} })
 	require.NoError(t, err)
 	require.Contains(t, toolResults(r)[0], "[Truncated: tool response was 5000 chars. Full output could not be saved to sandbox.]")

@@ -91,7 +91,7 @@ func call(id, name, arguments string) chat.ToolCall {
 }
 
 // run plays a script against a loop over a real socket.
-func run(t *testing.T, script modeltest.Script, tools agentloop.Tools, change func(*agentloop.Config)) (*agentloop.Result, error, *modeltest.Server) {
+func run(t *testing.T, script modeltest.Script, tools agentloop.Tools, change func(*agentloop.Config)) (*agentloop.Result, *modeltest.Server, error) {
 	server := modeltest.NewServer(t, script)
 	client, err := model.NewChat(model.Server{BaseURL: server.URL, Model: "mock"})
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ func run(t *testing.T, script modeltest.Script, tools agentloop.Tools, change fu
 	}
 	result, err := agentloop.Run(t.Context(), cfg, []chat.Message{chat.User("do it")})
 	requireValidConversation(t, result.Messages)
-	return result, err, server
+	return result, server, err
 }
 
 // requireValidConversation checks what chat templates and strict servers demand:
@@ -134,7 +134,7 @@ func toolResults(r *agentloop.Result) []string {
 
 func TestToolCallsRunInOrderAndTheAnswerEndsTheLoop(t *testing.T) {
 	tools := echoTools(t)
-	r, err, server := run(t, modeltest.Turns(
+	r, server, err := run(t, modeltest.Turns(
 		modeltest.Calls(call("a", "echo", `{"n":1}`), call("b", "echo", `{"n":2}`)),
 		modeltest.TextAndCalls("thinking aloud", call("c", "echo", `{"n":3}`)),
 		modeltest.Text("done").WithUsage(10, 5),
@@ -177,7 +177,7 @@ func TestTheModelsMistakesBecomeResultsItCanRead(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			tools := echoTools(t)
-			r, err, _ := run(t, modeltest.Turns(modeltest.Calls(test.call), modeltest.Text("ok")), tools, nil)
+			r, _, err := run(t, modeltest.Turns(modeltest.Calls(test.call), modeltest.Text("ok")), tools, nil)
 			require.NoError(t, err)
 			if test.call.Name == "alias" {
 				require.Equal(t, []string{"alias{}"}, tools.called)
@@ -201,7 +201,7 @@ func TestTheModelsMistakesBecomeResultsItCanRead(t *testing.T) {
 }
 
 func TestMissingAndRepeatedCallIDsAreReplaced(t *testing.T) {
-	r, err, _ := run(t, modeltest.Turns(
+	r, _, err := run(t, modeltest.Turns(
 		modeltest.Calls(call("", "echo", `{}`), call("x", "echo", `{}`), call("x", "echo", `{}`)),
 		modeltest.Calls(call("x", "echo", `{}`)), // counts from the start again
 		modeltest.Text("ok"),
@@ -212,14 +212,14 @@ func TestMissingAndRepeatedCallIDsAreReplaced(t *testing.T) {
 
 func TestArgumentsSentAsAnObjectAreAccepted(t *testing.T) {
 	tools := echoTools(t)
-	_, err, _ := run(t, modeltest.Turns(modeltest.Calls(call("a", "echo", `{"x":1.50}`)).WithObjectArguments(), modeltest.Text("ok")), tools, nil)
+	_, _, err := run(t, modeltest.Turns(modeltest.Calls(call("a", "echo", `{"x":1.50}`)).WithObjectArguments(), modeltest.Text("ok")), tools, nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{`echo{"x":1.50}`}, tools.called)
 }
 
 func TestACutCallIsNotExecutedButEarlierOnesOfTheAnswerAre(t *testing.T) {
 	tools := echoTools(t)
-	r, err, _ := run(t, modeltest.Turns(
+	r, _, err := run(t, modeltest.Turns(
 		modeltest.Calls(call("a", "echo", `{"n":1}`), call("b", "echo", `{"n":2}`)).WithFinish("length"),
 		modeltest.Text("ok"),
 	), tools, nil)
@@ -248,7 +248,7 @@ func TestAnswersWithoutCallsEndWithTheRightReason(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			r, err, _ := run(t, modeltest.Always(test.reply), echoTools(t), nil)
+			r, _, err := run(t, modeltest.Always(test.reply), echoTools(t), nil)
 			require.NoError(t, err)
 			require.Equal(t, test.reason, r.StopReason)
 			require.Equal(t, test.natural, r.FinishedNaturally)
@@ -262,7 +262,7 @@ func TestReasoningIsCollectedPerTurnAndSentBack(t *testing.T) {
 	shapes := []modeltest.ReasoningShape{modeltest.ReasoningContent, modeltest.ReasoningField, modeltest.ReasoningObject, modeltest.ReasoningDetails, modeltest.ThinkingParts, modeltest.ThinkTags}
 	for _, shape := range shapes {
 		t.Run(fmt.Sprint(shape), func(t *testing.T) {
-			r, err, server := run(t, modeltest.Turns(
+			r, server, err := run(t, modeltest.Turns(
 				modeltest.TextAndCalls("calling", call("a", "echo", `{}`)).WithReasoning(shape, "because"),
 				modeltest.Text("ok"),
 			), echoTools(t), nil)
@@ -297,7 +297,7 @@ func TestLimitsAreStopConditions(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			r, err, _ := run(t, endless, echoTools(t), func(c *agentloop.Config) {
+			r, _, err := run(t, endless, echoTools(t), func(c *agentloop.Config) {
 				c.Stop = []agentloop.StopCondition{agentloop.MaxTurns(8), test.stop}
 			})
 			require.NoError(t, err)
@@ -315,7 +315,7 @@ func TestTheGraceTurnAsksForAnAnswerWithoutTools(t *testing.T) {
 		}
 		return modeltest.Calls(call("", "echo", `{}`))
 	}
-	r, err, _ := run(t, script, echoTools(t), func(c *agentloop.Config) {
+	r, _, err := run(t, script, echoTools(t), func(c *agentloop.Config) {
 		c.Stop = []agentloop.StopCondition{agentloop.MaxTurns(2)}
 		c.GraceTurn = true
 	})
@@ -328,7 +328,7 @@ func TestTheGraceTurnAsksForAnAnswerWithoutTools(t *testing.T) {
 
 func TestCallsInTheGraceTurnAreNotExecuted(t *testing.T) {
 	tools := echoTools(t)
-	_, err, _ := run(t, modeltest.Always(modeltest.Calls(call("", "echo", `{}`))), tools, func(c *agentloop.Config) {
+	_, _, err := run(t, modeltest.Always(modeltest.Calls(call("", "echo", `{}`))), tools, func(c *agentloop.Config) {
 		c.Stop = []agentloop.StopCondition{agentloop.MaxTurns(2)}
 		c.GraceTurn = true
 	})
@@ -337,7 +337,7 @@ func TestCallsInTheGraceTurnAreNotExecuted(t *testing.T) {
 }
 
 func TestTheTimeLimitEndsAHangingModelCall(t *testing.T) {
-	r, err, _ := run(t, modeltest.Always(modeltest.Hang()), echoTools(t), func(c *agentloop.Config) { c.Timeout = 20 * time.Millisecond })
+	r, _, err := run(t, modeltest.Always(modeltest.Hang()), echoTools(t), func(c *agentloop.Config) { c.Timeout = 20 * time.Millisecond })
 	require.NoError(t, err, "a limit that ran out is no failure")
 	require.Equal(t, agentloop.StopTimeLimit, r.StopReason)
 	require.Equal(t, 1, r.TurnsUsed)
@@ -347,7 +347,7 @@ func TestTheTimeLimitEndsAHangingToolAndAnswersEveryCall(t *testing.T) {
 	tools := newToolbox(t, map[string]func(context.Context, string) (string, error){
 		"wait": func(ctx context.Context, _ string) (string, error) { <-ctx.Done(); return "", ctx.Err() },
 	})
-	r, err, _ := run(t, modeltest.Always(modeltest.Calls(call("a", "wait", `{}`), call("b", "wait", `{}`))), tools, func(c *agentloop.Config) { c.Timeout = 50 * time.Millisecond })
+	r, _, err := run(t, modeltest.Always(modeltest.Calls(call("a", "wait", `{}`), call("b", "wait", `{}`))), tools, func(c *agentloop.Config) { c.Timeout = 50 * time.Millisecond })
 	require.NoError(t, err)
 	require.Equal(t, agentloop.StopTimeLimit, r.StopReason)
 	require.Len(t, tools.called, 1, "the second call must not start")
@@ -374,7 +374,7 @@ func TestCancellingIsAnErrorWithThePartialResult(t *testing.T) {
 }
 
 func TestAnEndpointThatFailsIsAnErrorAndKeepsWhatWasDone(t *testing.T) {
-	r, err, _ := run(t, modeltest.Turns(modeltest.Calls(call("a", "echo", `{}`)), modeltest.Status(500)), echoTools(t), nil)
+	r, _, err := run(t, modeltest.Turns(modeltest.Calls(call("a", "echo", `{}`)), modeltest.Status(500)), echoTools(t), nil)
 	var modelErr *model.Error
 	require.ErrorAs(t, err, &modelErr)
 	require.Equal(t, model.KindServerError, modelErr.Kind)
@@ -385,7 +385,7 @@ func TestAnEndpointThatFailsIsAnErrorAndKeepsWhatWasDone(t *testing.T) {
 }
 
 func TestAConversationThatNoLongerFitsIsALimit(t *testing.T) {
-	r, err, _ := run(t, modeltest.Turns(
+	r, _, err := run(t, modeltest.Turns(
 		modeltest.Calls(call("a", "echo", `{}`)),
 		modeltest.ErrorCode(400, "context_length_exceeded", "This model's maximum context length is 8192 tokens"),
 	), echoTools(t), nil)
@@ -400,7 +400,7 @@ func TestASandboxThatFailsEndsTheLoopAndKeepsTheConversationValid(t *testing.T) 
 		"fail": func(context.Context, string) (string, error) { return "", gone },
 		"echo": func(context.Context, string) (string, error) { return "{}", nil },
 	})
-	r, err, _ := run(t, modeltest.Always(modeltest.Calls(call("a", "echo", `{}`), call("b", "fail", `{}`), call("c", "echo", `{}`))), tools, nil)
+	r, _, err := run(t, modeltest.Always(modeltest.Calls(call("a", "echo", `{}`), call("b", "fail", `{}`), call("c", "echo", `{}`))), tools, nil)
 	require.ErrorIs(t, err, gone)
 	require.Equal(t, agentloop.StopSandboxError, r.StopReason)
 	require.Equal(t, []string{"echo{}", "fail{}"}, tools.called)
@@ -411,7 +411,7 @@ func TestAPanickingToolIsAToolError(t *testing.T) {
 	tools := newToolbox(t, map[string]func(context.Context, string) (string, error){
 		"panic": func(context.Context, string) (string, error) { panic("boom") },
 	})
-	r, err, _ := run(t, modeltest.Turns(modeltest.Calls(call("a", "panic", `{}`)), modeltest.Text("ok")), tools, nil)
+	r, _, err := run(t, modeltest.Turns(modeltest.Calls(call("a", "panic", `{}`)), modeltest.Text("ok")), tools, nil)
 	require.NoError(t, err)
 	require.Contains(t, toolResults(r)[0], "boom")
 	require.Len(t, r.ToolErrors, 1)
@@ -430,7 +430,7 @@ func TestOrdinaryExitCodesAreNoToolErrors(t *testing.T) {
 		tools := newToolbox(t, map[string]func(context.Context, string) (string, error){
 			"echo": func(context.Context, string) (string, error) { return result, nil },
 		})
-		r, err, _ := run(t, modeltest.Turns(modeltest.Calls(call("a", "echo", `{}`)), modeltest.Text("ok")), tools, nil)
+		r, _, err := run(t, modeltest.Turns(modeltest.Calls(call("a", "echo", `{}`)), modeltest.Text("ok")), tools, nil)
 		require.NoError(t, err)
 		require.Equal(t, isError, len(r.ToolErrors) == 1, result)
 	}
@@ -451,14 +451,14 @@ func TestParallelCallsKeepTheOrderOfTheirResults(t *testing.T) {
 			return arguments, nil
 		},
 	})
-	r, err, _ := run(t, modeltest.Turns(modeltest.Calls(call("a", "echo", `{"n":1}`), call("b", "echo", `{"n":2}`)), modeltest.Text("ok")), tools,
+	r, _, err := run(t, modeltest.Turns(modeltest.Calls(call("a", "echo", `{"n":1}`), call("b", "echo", `{"n":2}`)), modeltest.Text("ok")), tools,
 		func(c *agentloop.Config) { c.ParallelTools = true })
 	require.NoError(t, err)
 	require.Equal(t, []string{`{"n":1}`, `{"n":2}`}, toolResults(r))
 }
 
 func TestWithoutToolsTheRequestOffersNone(t *testing.T) {
-	r, err, server := run(t, modeltest.Always(modeltest.Calls(call("a", "echo", `{}`))), nil, func(c *agentloop.Config) {
+	r, server, err := run(t, modeltest.Always(modeltest.Calls(call("a", "echo", `{}`))), nil, func(c *agentloop.Config) {
 		temperature := 0.5
 		c.Temperature, c.MaxTokens = &temperature, 99
 		c.Extra = chat.Object{{Key: "top_k", Value: json.RawMessage("7")}}

@@ -27,12 +27,13 @@ type Options struct {
 	Agent       Agent
 	Model       model.Client // only for AgentModel
 	ModelName   string       // as recorded with every rollout
-	Servers     int          // number of model servers, for max_num_workers -1
-	Provider    sandbox.Provider
-	Registry    *tools.Registry
-	Store       *trajectories.Run
-	Groups      *trajectories.GroupWriter // optional
-	Observer    Observer                  // optional
+	// GroupsInFlight is how many groups process runs at once; 0 means 1.
+	GroupsInFlight int
+	Provider       sandbox.Provider
+	Registry       *tools.Registry
+	Store          *trajectories.Run
+	Groups         *trajectories.GroupWriter // optional
+	Observer       Observer                  // optional
 
 	// Drain, once closed, stops new rollouts from starting; those under way go on
 	// until they end or the context of Run does. Optional.
@@ -119,15 +120,10 @@ const defaultStarting = 32
 
 // concurrency returns how many rollouts run at once.
 func (r *Runner) concurrency() int {
-	c := r.opts.Config
 	if r.opts.Mode == config.Evaluate {
-		return c.MaxEvalWorkers
+		return r.opts.Config.MaxEvalWorkers
 	}
-	groups := c.MaxNumWorkers
-	if groups < 0 {
-		groups = c.MaxNumWorkersPerNode * max(1, r.opts.Servers)
-	}
-	return groups * c.GroupSize
+	return max(1, r.opts.GroupsInFlight) * r.opts.Config.GroupSize
 }
 
 // Run executes everything that is not finished yet and returns the summary of

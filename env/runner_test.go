@@ -109,7 +109,6 @@ type harness struct {
 	observer *observer
 	resume   bool
 	server   *modeltest.Server
-	store    *trajectories.Run
 }
 
 type observer struct {
@@ -144,7 +143,7 @@ func newHarness(t *testing.T, script modeltest.Script) *harness {
 }
 
 // run executes one session and returns what it recorded.
-func (h *harness) run(ctx context.Context, mode config.Mode, e *counting) (*env.Summary, error, []*trajectories.Rollout) {
+func (h *harness) run(ctx context.Context, mode config.Mode, e *counting) (*env.Summary, []*trajectories.Rollout, error) {
 	t := h.t
 	t.Helper()
 	if h.server == nil {
@@ -172,9 +171,9 @@ func (h *harness) run(ctx context.Context, mode config.Mode, e *counting) (*env.
 	h.observer = &observer{}
 	opts := env.Options{
 		Mode: mode, Environment: e, Agent: env.AgentModel, Model: model.Retry(client, h.policy), ModelName: "mock",
-		Config: config.Env{GroupSize: 2, TotalSteps: e.items, Attempts: 1, MaxEvalWorkers: 4, MaxNumWorkers: 2, MaxAgentTurns: 5,
+		Config: config.Env{GroupSize: 2, TotalSteps: e.items, Attempts: 1, MaxEvalWorkers: 4, MaxAgentTurns: 5,
 			MaxTokenLength: 100, PassThreshold: 1, VerifyTimeout: 5, TerminalTimeout: 10, ToolPoolSize: 16, Retries: 0},
-		Provider: provider, Registry: registry, Store: store, Observer: h.observer,
+		GroupsInFlight: 2, Provider: provider, Registry: registry, Store: store, Observer: h.observer,
 	}
 	if h.change != nil {
 		h.change(&opts)
@@ -190,7 +189,7 @@ func (h *harness) run(ctx context.Context, mode config.Mode, e *counting) (*env.
 		rollouts = append(rollouts, r)
 		return nil
 	}))
-	return summary, runErr, rollouts
+	return summary, rollouts, runErr
 }
 
 func noop() modeltest.Reply {
@@ -200,7 +199,7 @@ func noop() modeltest.Reply {
 func TestEvaluateRecordsEveryRolloutWithItsScoreAndTimings(t *testing.T) {
 	h := newHarness(t, modeltest.Turns(noop().WithUsage(10, 5), modeltest.Text("done").WithUsage(20, 5)))
 	h.change = func(o *env.Options) { o.Config.Attempts = 3 }
-	summary, err, rollouts := h.run(t.Context(), config.Evaluate, &counting{items: 4})
+	summary, rollouts, err := h.run(t.Context(), config.Evaluate, &counting{items: 4})
 	require.NoError(t, err)
 	require.Len(t, rollouts, 12)
 	require.Equal(t, 12, summary.Score.N)
@@ -227,7 +226,7 @@ func TestEvaluateRecordsEveryRolloutWithItsScoreAndTimings(t *testing.T) {
 func TestProcessRunsTheStepsInGroupsAndStopsWhenTheItemsEnd(t *testing.T) {
 	h := newHarness(t, modeltest.Always(modeltest.Text("x")))
 	h.change = func(o *env.Options) { o.Config.TotalSteps = 100 }
-	_, err, rollouts := h.run(t.Context(), config.Process, &counting{items: 3})
+	_, rollouts, err := h.run(t.Context(), config.Process, &counting{items: 3})
 	require.NoError(t, err)
 	require.Len(t, rollouts, 6)
 	perStep := map[int]int{}
@@ -288,7 +287,7 @@ func TestEveryFaultEndsScoredOrWithTheRightOutcome(t *testing.T) {
 			if name == "hanging" {
 				h.timeout = 200 * time.Millisecond
 			}
-			_, err, rollouts := h.run(t.Context(), config.Evaluate, &counting{items: 3})
+			_, rollouts, err := h.run(t.Context(), config.Evaluate, &counting{items: 3})
 			require.NoError(t, err)
 			require.Len(t, rollouts, 3)
 			for _, r := range rollouts {
@@ -305,7 +304,7 @@ func TestEveryFaultEndsScoredOrWithTheRightOutcome(t *testing.T) {
 				}
 				return ok
 			})
-			summary, err, rollouts := h.run(t.Context(), config.Evaluate, &counting{items: 3})
+			summary, rollouts, err := h.run(t.Context(), config.Evaluate, &counting{items: 3})
 			require.NoError(t, err)
 			require.Len(t, rollouts, 3)
 			for _, r := range rollouts {
@@ -332,7 +331,7 @@ func TestAnEndpointThatRefusesEverythingEndsTheRunAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t, modeltest.Always(reply))
-			_, err, rollouts := h.run(t.Context(), config.Evaluate, &counting{items: 500})
+			_, rollouts, err := h.run(t.Context(), config.Evaluate, &counting{items: 500})
 			require.ErrorIs(t, err, env.ErrEndpoint)
 			require.Less(t, len(rollouts), 20, "the rest is not tried")
 			for _, r := range rollouts {
@@ -351,13 +350,13 @@ func TestAnEndpointThatStaysDownEndsTheRunAndResumeFinishesIt(t *testing.T) {
 		return modeltest.Status(503)
 	})
 	h.policy.MaxAttempts = 1
-	_, err, rollouts := h.run(t.Context(), config.Evaluate, &counting{items: 60})
+	_, rollouts, err := h.run(t.Context(), config.Evaluate, &counting{items: 60})
 	require.ErrorIs(t, err, env.ErrEndpoint)
 	require.Less(t, len(rollouts), 60)
 
 	healthy.Store(true)
 	h.resume = true
-	summary, err, rollouts := h.run(t.Context(), config.Evaluate, &counting{items: 60})
+	summary, rollouts, err := h.run(t.Context(), config.Evaluate, &counting{items: 60})
 	require.NoError(t, err)
 	require.Len(t, rollouts, 60)
 	require.Equal(t, 60, summary.Score.N)
@@ -373,7 +372,7 @@ func TestAFailureIsTriedAgainWithinTheRun(t *testing.T) {
 	})
 	h.policy.MaxAttempts = 1
 	h.change = func(o *env.Options) { o.Config.Retries = 1 }
-	_, err, rollouts := h.run(t.Context(), config.Evaluate, &counting{items: 1})
+	_, rollouts, err := h.run(t.Context(), config.Evaluate, &counting{items: 1})
 	require.NoError(t, err)
 	require.Equal(t, trajectories.OutcomeScored, rollouts[0].Outcome)
 	require.Equal(t, 1, rollouts[0].Retries)
@@ -435,7 +434,7 @@ func TestTheEnvironmentsOwnFailuresStayWithTheirRollout(t *testing.T) {
 			h := newHarness(t, modeltest.Always(modeltest.Text("x")))
 			h.change = func(o *env.Options) { o.Config.VerifyTimeout = 0.3; o.Config.GroupSize = 3 }
 			test.e.items = 3
-			_, err, rollouts := h.run(t.Context(), config.Process, test.e)
+			_, rollouts, err := h.run(t.Context(), config.Process, test.e)
 			require.NoError(t, err)
 			require.Len(t, rollouts, 9, "every other rollout of the run is there")
 			for _, r := range rollouts {
@@ -469,7 +468,7 @@ func TestOracleAndNopTakeTheModelsPlace(t *testing.T) {
 	for agent, want := range map[env.Agent]float64{env.AgentOracle: 1, env.AgentNop: 0} {
 		h := newHarness(t, modeltest.Always(modeltest.Status(500)))
 		h.change = func(o *env.Options) { o.Agent = agent; o.Model = nil }
-		summary, err, _ := h.run(t.Context(), config.Evaluate, e())
+		summary, _, err := h.run(t.Context(), config.Evaluate, e())
 		require.NoError(t, err)
 		require.Equal(t, want, summary.Score.Mean, agent)
 		require.Zero(t, h.server.RequestCount())
@@ -477,7 +476,7 @@ func TestOracleAndNopTakeTheModelsPlace(t *testing.T) {
 	h := newHarness(t, modeltest.Always(modeltest.Text("x")))
 	h.change = func(o *env.Options) { o.Agent = env.AgentOracle }
 	failing := &counting{items: 1, oracle: func(context.Context, *toolcontext.Context) error { return errors.New("no solution file") }}
-	_, err, rollouts := h.run(t.Context(), config.Evaluate, failing)
+	_, rollouts, err := h.run(t.Context(), config.Evaluate, failing)
 	require.NoError(t, err)
 	require.Equal(t, trajectories.OutcomeVerifierError, rollouts[0].Outcome, "a broken solution is the environment's fault, not a 0")
 }
@@ -505,7 +504,7 @@ func TestInterruptedRunsKeepWhatIsFinishedAndResumeTheRest(t *testing.T) {
 		close(drain)
 		cancel(env.ErrInterrupted)
 	}()
-	_, err, rollouts := h.run(ctx, config.Evaluate, &counting{items: 20})
+	_, rollouts, err := h.run(ctx, config.Evaluate, &counting{items: 20})
 	require.ErrorIs(t, err, env.ErrInterrupted)
 	count := map[trajectories.Outcome]int{}
 	for _, r := range rollouts {
@@ -518,7 +517,7 @@ func TestInterruptedRunsKeepWhatIsFinishedAndResumeTheRest(t *testing.T) {
 	h.change = nil
 	before := requests.Load()
 	e := &counting{items: 20}
-	summary, err, rollouts := h.run(t.Context(), config.Evaluate, e)
+	summary, rollouts, err := h.run(t.Context(), config.Evaluate, e)
 	require.NoError(t, err)
 	require.Len(t, rollouts, 20)
 	require.Equal(t, 20, summary.Score.N)
@@ -528,11 +527,11 @@ func TestInterruptedRunsKeepWhatIsFinishedAndResumeTheRest(t *testing.T) {
 
 func TestAnItemThatChangedIsRunAgain(t *testing.T) {
 	h := newHarness(t, modeltest.Always(modeltest.Text("x")))
-	_, err, _ := h.run(t.Context(), config.Evaluate, &counting{items: 3})
+	_, _, err := h.run(t.Context(), config.Evaluate, &counting{items: 3})
 	require.NoError(t, err)
 	h.resume = true
 	e := &counting{items: 3, data: "new version"}
-	_, err, rollouts := h.run(t.Context(), config.Evaluate, e)
+	_, rollouts, err := h.run(t.Context(), config.Evaluate, e)
 	require.NoError(t, err)
 	require.Len(t, rollouts, 3)
 	require.EqualValues(t, 3, e.calls.Load())
@@ -542,7 +541,7 @@ func TestAnItemThatChangedIsRunAgain(t *testing.T) {
 func TestConcurrencyStaysWithinItsLimits(t *testing.T) {
 	h := newHarness(t, modeltest.Delayed(modeltest.Always(modeltest.Text("x")), func(*modeltest.Request) time.Duration { return 5 * time.Millisecond }))
 	h.change = func(o *env.Options) { o.Config.MaxEvalWorkers = 7 }
-	_, err, _ := h.run(t.Context(), config.Evaluate, &counting{items: 60})
+	_, _, err := h.run(t.Context(), config.Evaluate, &counting{items: 60})
 	require.NoError(t, err)
 	require.LessOrEqual(t, h.server.MaxInFlight(), 7)
 	require.GreaterOrEqual(t, h.server.MaxInFlight(), 4)

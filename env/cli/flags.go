@@ -58,6 +58,23 @@ func (f *rawBool) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
+// rawAny is a rawFlag that takes whatever follows it, or nothing. It stands for
+// fields that have no type here.
+type rawAny struct{ rawFlag }
+
+// IsBool tells kong that the value may be left out.
+func (f *rawAny) IsBool() bool { return true }
+
+// Decode takes the next word as the value unless it is a flag.
+func (f *rawAny) Decode(ctx *kong.DecodeContext) error {
+	f.set, f.text = true, "true"
+	next := ctx.Scan.Peek()
+	if next.Type == kong.FlagValueToken || next.Type == kong.UntypedToken && !strings.HasPrefix(next.String(), "--") {
+		f.text = ctx.Scan.Pop().String()
+	}
+	return nil
+}
+
 // newConfigFlags makes one flag per field of the configuration, the fields of
 // all environments included.
 func newConfigFlags(environments []config.Environment) (*configFlags, error) {
@@ -85,26 +102,37 @@ func newConfigFlags(environments []config.Environment) (*configFlags, error) {
 	c := &configFlags{}
 	seen := make(map[string]bool)
 	var members []reflect.StructField
+	add := func(name, tag string, kind reflect.Type) {
+		seen[name] = true
+		members = append(members, reflect.StructField{
+			Name: fmt.Sprintf("F%d", len(members)),
+			Type: kind,
+			Tag:  reflect.StructTag(fmt.Sprintf(`name:%q `, name) + tag),
+		})
+		c.names = append(c.names, name)
+	}
 	for _, f := range fields {
 		name := f.Flag()
 		if seen[name] {
 			continue // two environments may have a field of the same name
 		}
-		seen[name] = true
 		kind := reflect.TypeFor[rawFlag]()
 		if f.Bool {
 			kind = reflect.TypeFor[rawBool]()
 		}
-		tag := fmt.Sprintf(`name:%q help:%q group:%q`, name, helpOf(f), f.Section)
+		tag := fmt.Sprintf(`help:%q group:%q`, helpOf(f), f.Section)
 		if !f.Bool {
 			tag += fmt.Sprintf(` placeholder:%q`, strings.ToUpper(strings.ReplaceAll(f.Type, " ", "-")))
 		}
-		members = append(members, reflect.StructField{
-			Name: fmt.Sprintf("F%d", len(members)),
-			Type: kind,
-			Tag:  reflect.StructTag(tag),
-		})
-		c.names = append(c.names, name)
+		add(name, tag, kind)
+	}
+	// Fields of the original framework that do nothing here get a flag too, out of
+	// sight, so that the configuration can say why.
+	for _, f := range config.Unsupported() {
+		name := strings.TrimPrefix(f.Section+"."+f.Name, ".")
+		if !seen[name] {
+			add(name, `hidden:""`, reflect.TypeFor[rawAny]())
+		}
 	}
 	c.values = reflect.New(reflect.StructOf(members))
 	return c, nil
@@ -135,6 +163,8 @@ func (c *configFlags) given() []config.Flag {
 		case rawFlag:
 			raw = f
 		case rawBool:
+			raw = f.rawFlag
+		case rawAny:
 			raw = f.rawFlag
 		}
 		if raw.set {

@@ -91,7 +91,7 @@ type job struct {
 }
 
 func (s *session) execute(flags *runFlags, mode config.Mode, failUnder *float64) error {
-	cfg, err := flags.load(s, mode, flags.Agent == config.AgentOracle || flags.Agent == config.AgentNop)
+	cfg, err := flags.load(s, mode, false)
 	if err != nil {
 		return fail(ExitUsage, err)
 	}
@@ -192,7 +192,7 @@ func (j *job) runIn(ctx context.Context, drain <-chan struct{}, store *trajector
 	}
 	runner, err := env.New(env.Options{
 		Mode: j.mode, Config: j.cfg.Env, Environment: j.environment, Agent: env.Agent(j.cfg.Agent),
-		Model: client.client, ModelName: client.name, Servers: len(j.cfg.Servers),
+		Model: client.client, ModelName: client.name, GroupsInFlight: j.cfg.GroupsInFlight(),
 		Provider: provider, Registry: j.registry, Store: store, Groups: groups,
 		Observer: j.out, Drain: drain,
 	})
