@@ -55,13 +55,7 @@ func TestGoldenResponsesParseAsRecorded(t *testing.T) {
 			require.NoError(t, err)
 			checkInvariants(t, f, string(text), goldenTools())
 			got := encode(t, fixedRandom(f).Parse(string(text), goldenTools()))
-			golden := strings.TrimSuffix(path, ".txt") + ".json"
-			if *update {
-				require.NoError(t, os.WriteFile(golden, got, 0o644))
-			}
-			want, err := os.ReadFile(golden)
-			require.NoError(t, err, "run go test -update after checking the new case")
-			require.Equal(t, string(want), string(got))
+			compareGolden(t, strings.TrimSuffix(path, ".txt")+".json", string(got))
 		})
 	}
 }
@@ -82,4 +76,15 @@ func encode(t *testing.T, p Parsed) []byte {
 	e.SetIndent("", "  ")
 	require.NoError(t, e.Encode(p))
 	return b.Bytes()
+}
+
+// compareGolden compares got with a golden file, or writes it with -update.
+func compareGolden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err, "run go test -update and check what it writes")
+	require.Equal(t, string(want), got)
 }

@@ -6,14 +6,19 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"testing"
 	"unicode/utf8"
 )
+
+// reporter is what the checks need of a test, a fuzz target or a property.
+type reporter interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
 
 // checkInvariants holds for every format and any text whatsoever: nothing is
 // lost, flags are true, ids differ, and a stream says the same as Parse however
 // the text is cut. It avoids testify because fuzzing calls it all the time.
-func checkInvariants(t testing.TB, f *Format, text string, tools []Tool) {
+func checkInvariants(t reporter, f *Format, text string, tools []Tool) {
 	t.Helper()
 	whole := f.Parse(text, tools)
 	checkParsed(t, text, whole)
@@ -49,7 +54,7 @@ func checkInvariants(t testing.TB, f *Format, text string, tools []Tool) {
 }
 
 // checkParsed checks one result against the text it came from.
-func checkParsed(t testing.TB, text string, p Parsed) {
+func checkParsed(t reporter, text string, p Parsed) {
 	t.Helper()
 	for i, c := range p.Calls {
 		switch {
@@ -74,7 +79,7 @@ func checkParsed(t testing.TB, text string, p Parsed) {
 }
 
 // checkRunes checks that no piece of valid text is cut inside a rune.
-func checkRunes(t testing.TB, events []Event) {
+func checkRunes(t reporter, events []Event) {
 	t.Helper()
 	for _, e := range events {
 		if !utf8.ValidString(e.Text) {
