@@ -17,6 +17,8 @@ import (
 const (
 	// maxWholeFile is the size up to which a file is taken into memory whole.
 	maxWholeFile = 10 << 20
+	// maxWholePage is the file size up to which a page is cut out here and not in the sandbox.
+	maxWholePage = 256 << 10
 	// maxPlainPage is the file size up to which a page is read without cutting long lines in the sandbox.
 	maxPlainPage = 4 << 20
 	// maxPageBytes bounds a page read from a bigger file: 2,000 lines of maxLineBytes.
@@ -58,66 +60,79 @@ if [ ! -f "$p" ]; then echo special; exit 0; fi
 if [ ! -r "$p" ]; then echo denied; exit 0; fi
 `
 
-// fileInfo is the header line of a file script.
+// fileInfo is what is known of a file after a script has looked at it.
 type fileInfo struct {
 	kind         fileKind
 	size, lines  int  // lines as wc -l counts them
 	finalNewline bool // the last byte is a newline
 }
 
-// headerScript prints "file SIZE LINES FINAL", where FINAL is 1 for a last newline.
-const headerScript = kindScript + `size=$(wc -c < "$p") && lines=$(wc -l < "$p") || exit 1
-final=0; [ "$size" -gt 0 ] && [ -z "$(tail -c 1 "$p")" ] && final=1
-printf 'file %d %d %d\n' "$size" "$lines" "$final"
+// pageScript prints "whole SIZE" and the file when it has at most $4 bytes. Of a
+// bigger one it prints "page SIZE LINES FINAL" (FINAL is 1 for a last newline), its
+// first 1,000 bytes and $3 lines from line $2 on, cut to $6 bytes each when the
+// file has more than $5 bytes. Processes are what a script costs, so small files
+// take the short way.
+const pageScript = kindScript + `size=$(wc -c < "$p") || exit 1
+if [ "$size" -le "$4" ]; then printf 'whole %d\n' "$size"; cat "$p"; exit; fi
+lines=$(wc -l < "$p") || exit 1
+final=0; [ -n "$(tail -c 1 "$p")" ] || final=1
+printf 'page %d %d %d\n' "$size" "$lines" "$final"
+head -c 1000 "$p"
+if [ "$size" -le "$5" ]; then tail -n "+$2" "$p" | head -n "$3"
+else tail -n "+$2" "$p" | head -n "$3" | LC_ALL=C cut -b "1-$6"; fi
 `
 
-// pageScript prints the header, the first bytes of the file and then the lines
-// $2 to $3, cut to $5 bytes each when the file is bigger than $4.
-const pageScript = headerScript + `head -c 1000 "$p"
-if [ "$size" -le "$4" ]; then tail -n "+$2" "$p" | head -n "$3"
-else tail -n "+$2" "$p" | head -n "$3" | LC_ALL=C cut -b "1-$5"; fi
+// wholeScript prints "whole SIZE" and, up to $2 bytes, the file.
+const wholeScript = kindScript + `size=$(wc -c < "$p") || exit 1
+printf 'whole %d\n' "$size"
+[ "$size" -gt "$2" ] || cat "$p"
 `
 
-// wholeScript prints the header and, up to $2 bytes, the file.
-const wholeScript = headerScript + `[ "$size" -gt "$2" ] || cat "$p"
-`
-
-// header splits the output of a file script after its first line.
-func header(out output) (fileInfo, []byte, error) {
+// header splits the output of a file script after its first line. whole says that
+// the rest is the file and not a part of it.
+func header(out output) (info fileInfo, whole bool, rest []byte, err error) {
 	line, rest, ok := bytes.Cut(out.stdout, []byte{'\n'})
 	fields := strings.Fields(string(line))
 	if !ok || out.timedOut || len(fields) == 0 {
-		return fileInfo{}, nil, out.complaint()
+		return info, false, nil, out.complaint()
 	}
-	info := fileInfo{kind: fileKind(fields[0])}
-	if info.kind != regularFile {
-		return info, nil, nil
+	numbers := make([]int, 3)
+	for i, field := range fields[1:] {
+		if i == len(numbers) {
+			return info, false, nil, out.complaint()
+		}
+		if numbers[i], err = strconv.Atoi(field); err != nil {
+			return info, false, nil, out.complaint()
+		}
 	}
-	if len(fields) != 4 {
-		return fileInfo{}, nil, out.complaint()
+	switch kind := fileKind(fields[0]); kind {
+	case missingFile, directory, specialFile, deniedFile:
+		return fileInfo{kind: kind}, false, nil, nil
 	}
-	var err1, err2 error
-	info.size, err1 = strconv.Atoi(fields[1])
-	info.lines, err2 = strconv.Atoi(fields[2])
-	info.finalNewline = fields[3] == "1"
-	return info, rest, errors.Join(err1, err2)
+	info = fileInfo{kind: regularFile, size: numbers[0], lines: numbers[1], finalNewline: numbers[2] == 1}
+	return info, fields[0] == "whole", rest, nil
 }
 
 // readPage returns the first bytes of a file and count lines from line start on.
 func (s *State) readPage(ctx context.Context, name string, start, count int) (info fileInfo, sample, page []byte, err error) {
-	out, err := s.shell(ctx, "", pageScript, nil, s.options.FileTimeout, maxPageBytes, name,
-		strconv.Itoa(start), strconv.Itoa(count), strconv.Itoa(maxPlainPage), strconv.Itoa(maxLineBytes))
+	out, err := s.shell(ctx, "", pageScript, nil, s.options.FileTimeout, maxPageBytes, name, strconv.Itoa(start),
+		strconv.Itoa(count), strconv.Itoa(maxWholePage), strconv.Itoa(maxPlainPage), strconv.Itoa(maxLineBytes))
 	if err != nil {
 		return fileInfo{}, nil, nil, err
 	}
-	info, rest, err := header(out)
+	info, whole, rest, err := header(out)
 	if err != nil || info.kind != regularFile {
 		return info, nil, nil, err
 	}
 	if out.cut {
 		return info, nil, nil, errors.New("the page is too large to read; ask for fewer lines")
 	}
-	n := min(sampleBytes, info.size, len(rest))
+	n := min(sampleBytes, len(rest))
+	if whole {
+		text := string(rest)
+		info.size, info.lines, info.finalNewline = len(text), strings.Count(text, "\n"), strings.HasSuffix(text, "\n")
+		return info, rest[:n], []byte(pageOf(text, start, count)), nil
+	}
 	return info, rest[:n], rest[n:], nil
 }
 
@@ -150,7 +165,7 @@ func (s *State) readWhole(ctx context.Context, name string, limit int) (fileInfo
 	if err != nil {
 		return fileInfo{}, nil, err
 	}
-	info, content, err := header(out)
+	info, _, content, err := header(out)
 	if err != nil || info.kind != regularFile || info.size > limit {
 		return info, nil, err
 	}
@@ -167,9 +182,11 @@ func (s *State) readWhole(ctx context.Context, name string, limit int) (fileInfo
 }
 
 // writeScript writes stdin to $1 through a temporary file beside it, $2 being a
-// name nobody else uses and $3 the number of bytes. Links are followed to the file
-// they lead to; mode and owner of an existing file stay. It prints one line per
-// fact: "error TEXT", or "dirs 0|1", "sum SHA256" where a tool for it exists, "path TARGET".
+// name nobody else uses, $3 the number of bytes and $4 their SHA-256. Links are
+// followed to the file they lead to; mode and owner of an existing file stay. What
+// arrived is read back and compared before it replaces anything. It prints one line
+// per fact: "error TEXT", or "dirs 0|1", "verified" where a program could compare
+// more than the size, "path TARGET".
 const writeScript = `t=$1; n=0; tmp=
 fail() { printf 'error %s\n' "$1"; [ -z "$tmp" ] || rm -f "$tmp"; exit 0; }
 while [ -L "$t" ]; do
@@ -193,14 +210,16 @@ tmp=$d/$2
 if [ -e "$t" ]; then e=$(cp -p "$t" "$tmp" 2>&1) || fail "cannot write beside it: $e"
 else e=$( (set -C; : > "$tmp") 2>&1) || fail "cannot write beside it: $e"; fi
 e=$( { cat > "$tmp"; } 2>&1) || fail "cannot write: $e"
-got=$(wc -c < "$tmp")
-[ "$got" -eq "$3" ] || fail "only $got of $3 bytes arrived"
+if sum=$(sha256sum < "$tmp" 2>/dev/null) || sum=$(shasum -a 256 < "$tmp" 2>/dev/null); then
+  [ "${sum%% *}" = "$4" ] || fail "what was read back differs from what was written"
+  echo verified
+else
+  got=$(wc -c < "$tmp")
+  [ "$got" -eq "$3" ] || fail "only $got of $3 bytes arrived"
+fi
 e=$(mv -f "$tmp" "$t" 2>&1) || fail "cannot replace it: $e"
 tmp=
 printf 'dirs %s\n' "$made"
-if sum=$(sha256sum "$t" 2>/dev/null) || sum=$(shasum -a 256 "$t" 2>/dev/null); then
-  sum=${sum#\\}; printf 'sum %s\n' "${sum%% *}"
-fi
 d=$(cd "$d" && pwd -P) || d=
 printf 'path %s/%s\n' "${d%/}" "${t##*/}"
 `
@@ -219,7 +238,9 @@ func (e *fileError) Error() string { return e.message }
 
 // writeWhole replaces a file atomically. Failures inside the sandbox are a *fileError.
 func (s *State) writeWhole(ctx context.Context, name string, content []byte) (written, error) {
-	out, err := s.shell(ctx, "", writeScript, content, s.options.FileTimeout, 64<<10, name, scratchName(), strconv.Itoa(len(content)))
+	sum := sha256.Sum256(content)
+	out, err := s.shell(ctx, "", writeScript, content, s.options.FileTimeout, 64<<10, name, scratchName(),
+		strconv.Itoa(len(content)), hex.EncodeToString(sum[:]))
 	if err != nil {
 		return written{}, err
 	}
@@ -237,11 +258,7 @@ func (s *State) writeWhole(ctx context.Context, name string, content []byte) (wr
 			return written{}, &fileError{fmt.Sprintf("Failed to write %s: %s", name, cutChars(value, 300))}
 		case "dirs":
 			w.dirsCreated = value == "1"
-		case "sum":
-			sum := sha256.Sum256(content)
-			if value != hex.EncodeToString(sum[:]) {
-				return written{}, &fileError{fmt.Sprintf("Failed to write %s: the file read back differs from what was written", name)}
-			}
+		case "verified":
 			w.verified = true
 		case "path":
 			w.target = path.Clean(rest[len("path "):])

@@ -28,7 +28,7 @@ if [ "$mode" = names ]; then
 fi
 if printf 'a1\n' | grep -q -P 'a\d' 2>/dev/null; then kind=-P pattern=$pcre fold=
 else kind=-E pattern=$ere; fi
-problem=$(grep $kind $fold -e "$pattern" /dev/null 2>&1) || [ $? -eq 1 ] || { printf 'E pattern %s\n' "$problem"; exit 0; }
+problem=$(echo | grep -q $kind $fold -e "$pattern" 2>&1) || [ $? -eq 1 ] || { printf 'E pattern %s\n' "$problem"; exit 0; }
 matching() {
   walk "$@" -print0 | LC_ALL=C sort -z | xargs -0 grep -l -I -s $kind $fold -e "$pattern" -- /dev/null 2>/dev/null | head -n "$max"
 }

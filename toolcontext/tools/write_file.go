@@ -93,13 +93,8 @@ func notContent(content string) string {
 	return ""
 }
 
-// lookScript prints the first bytes of a regular file, then a byte saying whether
-// every one of its lines ends in CR LF, and nothing for any other path.
-const lookScript = `p=$1
-[ -f "$p" ] && [ -r "$p" ] || exit 0
-lf=$(wc -l < "$p"); crlf=$(LC_ALL=C tr -dc '\r\n' < "$p" | LC_ALL=C tr '\r' r | grep -c 'r$')
-if [ "$lf" -gt 0 ] && [ "$lf" -eq "$crlf" ]; then echo crlf; else echo lf; fi
-head -c 3 "$p"
+// lookScript prints the beginning of a regular file, and nothing for any other path.
+const lookScript = `if [ -f "$1" ] && [ -r "$1" ]; then head -c 65536 "$1"; fi
 `
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
@@ -111,11 +106,11 @@ func (s *State) likeExisting(ctx context.Context, name, content string) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	ends, start, _ := bytes.Cut(out.stdout, []byte{'\n'})
-	if string(ends) == "crlf" && !strings.Contains(content, "\r\n") {
+	existing := unwrap(string(out.stdout[:bytes.LastIndexByte(out.stdout, '\n')+1]))
+	if existing.crlf && !strings.Contains(content, "\r\n") {
 		content = strings.ReplaceAll(content, "\n", "\r\n")
 	}
-	if bytes.Equal(start, byteOrderMark) && !strings.HasPrefix(content, string(byteOrderMark)) {
+	if bytes.HasPrefix(out.stdout, byteOrderMark) && !strings.HasPrefix(content, string(byteOrderMark)) {
 		content = string(byteOrderMark) + content
 	}
 	return []byte(content), nil
