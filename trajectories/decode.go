@@ -1,6 +1,7 @@
 package trajectories
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -215,19 +216,39 @@ type EntryTimings struct{ Total, Model, Tools, Sandbox, Verify, Harness float64 
 // Trained says whether the rollout has a line in trajectories.jsonl.
 func (e *Entry) Trained() bool { return e.Outcome.Trained() && e.modelTurn }
 
+// messagesKey begins the last member of a line as this package writes it. The
+// bytes can not be part of a string, whose quotes are escaped.
+const messagesKey = `,"messages":[`
+
 // parseEntry reads the index fields of a line. It fails when the line is not
 // valid JSON or lacks what identifies a rollout.
 func parseEntry(line []byte) (Entry, error) {
-	if !gjson.ValidBytes(line) {
+	// Nearly all of a line is its messages, of which only the roles matter here.
+	if i := bytes.Index(line, []byte(messagesKey)); i >= 0 && line[len(line)-1] == '}' {
+		head, list := append(line[:i:i], '}'), line[i+len(messagesKey)-1:len(line)-1]
+		if validJSON(head) && validJSON(list) {
+			return parseMembers(head, list)
+		}
+	}
+	if !validJSON(line) {
 		return Entry{}, errors.New("not valid JSON")
 	}
-	root := gjson.ParseBytes(line)
+	return parseMembers(line, nil)
+}
+
+// parseMembers reads the members of head, and the messages apart when they are given.
+func parseMembers(head, list []byte) (Entry, error) {
+	root := gjson.ParseBytes(head)
 	if !root.IsObject() {
 		return Entry{}, errors.New("not a JSON object")
 	}
 	e := Entry{Key: Key{Step: -1, Attempt: -1}}
 	messages := false
 	var failure error
+	if list != nil {
+		messages = true
+		e.modelTurn = hasAssistant(list)
+	}
 	root.ForEach(func(key, v gjson.Result) bool {
 		switch key.Str {
 		case "rollout_id":
@@ -256,11 +277,9 @@ func parseEntry(line []byte) (Entry, error) {
 		case "timings":
 			e.Timings = decodeEntryTimings(v)
 		case "messages":
-			messages = v.IsArray()
-			v.ForEach(func(_, m gjson.Result) bool {
-				e.modelTurn = m.Get("role").Str == string(chat.RoleAssistant)
-				return !e.modelTurn
-			})
+			if messages = v.IsArray(); messages {
+				e.modelTurn = hasAssistant([]byte(v.Raw))
+			}
 		}
 		return failure == nil
 	})
@@ -277,6 +296,10 @@ func parseEntry(line []byte) (Entry, error) {
 		return Entry{}, errors.New("outcome scored needs a score")
 	}
 	return e, nil
+}
+
+func hasAssistant(list []byte) bool {
+	return gjson.GetBytes(list, `#(role=="assistant")`).Exists()
 }
 
 func decodeEntryTimings(v gjson.Result) EntryTimings {

@@ -60,7 +60,15 @@ func makeDirs(dir string) error {
 // or a machine that lost power, finds the old content or the new one, whole. The
 // temporary name is fixed, so that a killed writer leaves at most one behind;
 // writers of one path must exclude each other.
-func writeAtomic(path string, write func(io.Writer) error) (err error) {
+func writeAtomic(path string, write func(io.Writer) error) error {
+	if err := stage(path, write); err != nil {
+		return err
+	}
+	return publish(path)
+}
+
+// stage writes the new content of path, durably, under the temporary name.
+func stage(path string, write func(io.Writer) error) (err error) {
 	temporary := path + temporarySuffix
 	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -77,10 +85,12 @@ func writeAtomic(path string, write func(io.Writer) error) (err error) {
 	if err := f.Sync(); err != nil {
 		return errors.Join(fmt.Errorf("sync %s: %w", temporary, err), f.Close())
 	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, path); err != nil {
+	return f.Close()
+}
+
+// publish puts staged content in the place of the old.
+func publish(path string) error {
+	if err := os.Rename(path+temporarySuffix, path); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(path))

@@ -190,6 +190,26 @@ func TestSupersedeThatFailsKeepsEveryRollout(t *testing.T) {
 	}
 }
 
+func TestSupersedeThatCanNotRewriteTakesItsCopiesBack(t *testing.T) {
+	dir := startedRun(t, 3)
+	run := mustResume(t, dir)
+	obstacle := filepath.Join(dir, rolloutsFile+temporarySuffix)
+	require.NoError(t, os.Mkdir(obstacle, 0o755))
+	first := func(e Entry) bool { return e.Step == 0 }
+	_, err := run.Supersede(first)
+	require.ErrorContains(t, err, "rewrite")
+	require.Empty(t, readLines(t, filepath.Join(dir, supersededFile)))
+	require.NoError(t, os.Remove(obstacle))
+	n, err := run.Supersede(first)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.NoError(t, run.Close(StatusDone))
+	require.Len(t, readLines(t, filepath.Join(dir, supersededFile)), 1)
+	again := mustResume(t, dir)
+	require.Empty(t, again.Repairs())
+	require.NoError(t, again.Close(StatusDone))
+}
+
 func TestADirectoryOneMayNotWriteToIsSaidClearly(t *testing.T) {
 	if os.Geteuid() == 0 {
 		// The rules of permission do not bind root; a directory inside a device file does.

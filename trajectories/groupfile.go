@@ -286,9 +286,9 @@ func writeJournal(journal, requested, path string, intents []groupIntent) error 
 // readJournal reads the whole lines of the journal; a torn last one announces a
 // group of which nothing was written yet.
 func readJournal(journal string) (requested, path string, intents []groupIntent, err error) {
-	err = eachLine(journal, -1, func(l *lineReader, line []byte) error {
+	err = eachLineOf(journal, func(l *lineReader, line []byte) error {
 		v := gjson.ParseBytes(line)
-		if !gjson.ValidBytes(line) || !v.IsObject() {
+		if !validJSON(line) || !v.IsObject() {
 			return fmt.Errorf("%w: %s line %d: not a JSON object", ErrCorrupt, journal, l.number)
 		}
 		if l.number == 1 {

@@ -49,18 +49,8 @@ func (l *lineReader) next() (line []byte, whole bool, err error) {
 	return piece, false, nil
 }
 
-// eachLine calls visit for every line of the first limit bytes of a file that
-// ends in a newline (a negative limit means all of it).
-func eachLine(path string, limit int64, visit func(l *lineReader, line []byte) error) (err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer closeInto(&err, f)
-	var in io.Reader = f
-	if limit >= 0 {
-		in = io.LimitReader(f, limit)
-	}
+// eachLine calls visit for every line of in that ends in a newline.
+func eachLine(in io.Reader, visit func(l *lineReader, line []byte) error) error {
 	lines := newLineReader(in)
 	for {
 		line, whole, err := lines.next()
@@ -74,4 +64,14 @@ func eachLine(path string, limit int64, visit func(l *lineReader, line []byte) e
 			return err
 		}
 	}
+}
+
+// eachLineOf is eachLine for the content of a file.
+func eachLineOf(path string, visit func(l *lineReader, line []byte) error) (err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer closeInto(&err, f)
+	return eachLine(f, visit)
 }

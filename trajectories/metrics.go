@@ -41,12 +41,9 @@ func (r *Run) WriteMetrics(m Metrics) error { return r.ExportMetrics(r.dir, m) }
 
 // ExportMetrics writes the files of WriteMetrics into another directory, which is
 // created when missing.
-func (r *Run) ExportMetrics(dir string, m Metrics) error {
-	r.mu.Lock()
-	size, environment := r.size, r.manifest.Environment
-	r.mu.Unlock()
+func (r *Run) ExportMetrics(dir string, m Metrics) (err error) {
 	if m.TaskName == "" {
-		m.TaskName = environment + "_eval"
+		m.TaskName = r.Manifest().Environment + "_eval"
 	}
 	encoded, err := m.encode()
 	if err != nil {
@@ -55,8 +52,14 @@ func (r *Run) ExportMetrics(dir string, m Metrics) error {
 	if err := makeDirs(dir); err != nil {
 		return fmt.Errorf("write metrics to %s: %w", dir, err)
 	}
+	rollouts, size, err := r.openRollouts()
+	if err != nil {
+		return fmt.Errorf("write metrics to %s: %w", dir, err)
+	}
+	defer closeInto(&err, rollouts)
 	path := filepath.Join(dir, samplesFile)
-	if err := writeAtomic(path, func(w io.Writer) error { return writeSamples(w, r.path(rolloutsFile), size) }); err != nil {
+	err = writeAtomic(path, func(w io.Writer) error { return writeSamples(w, io.LimitReader(rollouts, size)) })
+	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	// Last, so that whoever sees new metrics finds the samples they rest on.
@@ -137,13 +140,13 @@ func sampleFields() []string {
 }
 
 // writeSamples copies the chosen members of every rollout as they stand.
-func writeSamples(w io.Writer, rollouts string, limit int64) error {
+func writeSamples(w io.Writer, rollouts io.Reader) error {
 	out := bufio.NewWriterSize(w, 256<<10)
 	fields := sampleFields()
 	var buf []byte
-	err := eachLine(rollouts, limit, func(l *lineReader, line []byte) error {
-		if !gjson.ValidBytes(line) {
-			return fmt.Errorf("%w: %s line %d: not valid JSON", ErrCorrupt, rollouts, l.number)
+	err := eachLine(rollouts, func(l *lineReader, line []byte) error {
+		if !validJSON(line) {
+			return fmt.Errorf("%w: %s line %d: not valid JSON", ErrCorrupt, rolloutsFile, l.number)
 		}
 		object := make(map[string]string, 32)
 		gjson.ParseBytes(line).ForEach(func(key, value gjson.Result) bool {

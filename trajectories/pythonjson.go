@@ -1,12 +1,12 @@
 package trajectories
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/tidwall/gjson"
 )
 
 // The published formats were written by Python's json.dumps with its default
@@ -19,35 +19,46 @@ const lowerHex = "0123456789abcdef"
 // chat.AppendString it leaves the character 0x7f alone. Invalid UTF-8 becomes U+FFFD.
 func appendPythonString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
+	start := 0
 	for i := 0; i < len(s); {
 		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			dst = utf8.AppendRune(dst, r)
+		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r >= utf8.RuneSelf && (r != utf8.RuneError || size > 1) {
 			i += size
 			continue
 		}
-		i++
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c == '\n':
-			dst = append(dst, '\\', 'n')
-		case c == '\r':
-			dst = append(dst, '\\', 'r')
-		case c == '\t':
-			dst = append(dst, '\\', 't')
-		case c == '\b':
-			dst = append(dst, '\\', 'b')
-		case c == '\f':
-			dst = append(dst, '\\', 'f')
-		case c < 0x20:
-			dst = append(dst, '\\', 'u', '0', '0', lowerHex[c>>4], lowerHex[c&0xf])
-		default:
-			dst = append(dst, c)
-		}
+		dst = append(dst, s[start:i]...)
+		dst = appendPythonRune(dst, r)
+		i += size
+		start = i
 	}
+	dst = append(dst, s[start:]...)
 	return append(dst, '"')
+}
+
+// appendPythonRune appends one character of a string, escaped where Python escapes it.
+func appendPythonRune(dst []byte, r rune) []byte {
+	switch {
+	case r == '"' || r == '\\':
+		return append(dst, '\\', byte(r))
+	case r == '\n':
+		return append(dst, '\\', 'n')
+	case r == '\r':
+		return append(dst, '\\', 'r')
+	case r == '\t':
+		return append(dst, '\\', 't')
+	case r == '\b':
+		return append(dst, '\\', 'b')
+	case r == '\f':
+		return append(dst, '\\', 'f')
+	case r < 0x20:
+		return append(dst, '\\', 'u', '0', '0', lowerHex[r>>4], lowerHex[r&0xf])
+	}
+	return utf8.AppendRune(dst, r)
 }
 
 // appendPythonJSON appends a JSON text, which must be valid, with Python's
@@ -65,13 +76,7 @@ func appendPythonJSON(dst []byte, valid []byte) []byte {
 			dst = append(dst, ": "...)
 			i++
 		case '"':
-			end, escaped := stringEnd(valid, i)
-			if escaped {
-				dst = appendPythonString(dst, gjson.ParseBytes(valid[i:end]).Str)
-			} else {
-				dst = appendPythonString(dst, string(valid[i+1:end-1]))
-			}
-			i = end
+			dst, i = appendPythonStringToken(dst, valid, i)
 		default:
 			dst = append(dst, c)
 			i++
@@ -80,19 +85,68 @@ func appendPythonJSON(dst []byte, valid []byte) []byte {
 	return dst
 }
 
-// stringEnd returns the position after the string that starts at valid[start],
-// and whether it contains an escape.
-func stringEnd(valid []byte, start int) (end int, escaped bool) {
-	for i := start + 1; i < len(valid); i++ {
-		switch valid[i] {
-		case '\\':
-			escaped = true
-			i++
-		case '"':
-			return i + 1, escaped
+// appendPythonStringToken appends the JSON string that starts at valid[start] as
+// Python writes it, and returns the position after it. A surrogate without its
+// other half becomes U+FFFD: it has no UTF-8 form.
+func appendPythonStringToken(dst, valid []byte, start int) (_ []byte, end int) {
+	dst = append(dst, '"')
+	i := start + 1
+	for i < len(valid) && valid[i] != '"' {
+		if valid[i] != '\\' {
+			from := i
+			for i < len(valid) && valid[i] != '"' && valid[i] != '\\' {
+				i++
+			}
+			dst = appendValidUTF8(dst, valid[from:i])
+			continue
 		}
+		if valid[i+1] != 'u' {
+			if valid[i+1] == '/' {
+				dst = append(dst, '/')
+			} else {
+				dst = append(dst, valid[i], valid[i+1]) // the short escapes are the same in Python
+			}
+			i += 2
+			continue
+		}
+		r := hexRune(valid[i+2:])
+		i += 6
+		if utf16.IsSurrogate(r) {
+			low := rune(utf8.RuneError)
+			if i+6 <= len(valid) && valid[i] == '\\' && valid[i+1] == 'u' {
+				low = hexRune(valid[i+2:])
+			}
+			if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
+				i += 6
+			}
+		}
+		dst = appendPythonRune(dst, r)
 	}
-	return len(valid), escaped
+	return append(dst, '"'), i + 1
+}
+
+// hexRune reads the four hex digits of an escape.
+func hexRune(digits []byte) rune {
+	var r rune
+	for _, c := range digits[:4] {
+		switch {
+		case c >= 'a':
+			c -= 'a' - 10
+		case c >= 'A':
+			c -= 'A' - 10
+		default:
+			c -= '0'
+		}
+		r = r<<4 | rune(c)
+	}
+	return r
+}
+
+func appendValidUTF8(dst, text []byte) []byte {
+	if utf8.Valid(text) {
+		return append(dst, text...)
+	}
+	return append(dst, bytes.ToValidUTF8(text, []byte("\uFFFD"))...)
 }
 
 // embeddedJSON returns the JSON text of s when s is an object or an array, and

@@ -2,6 +2,8 @@ package trajectories
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 )
 
@@ -34,13 +36,14 @@ func (r *Reader) Dir() string { return r.dir }
 // in memory at a time. It stops at the last whole line there is, and at the first
 // error visit returns, which it returns unchanged.
 func (r *Reader) Each(visit func(*Rollout) error) error {
-	return eachRollout(r.dir, -1, visit)
+	path := filepath.Join(r.dir, rolloutsFile)
+	return eachLineOf(path, rolloutVisitor(path, visit))
 }
 
 // EachEntry is Each without the conversations, which makes it several times faster.
 func (r *Reader) EachEntry(visit func(Entry) error) error {
 	path := filepath.Join(r.dir, rolloutsFile)
-	return eachLine(path, -1, func(l *lineReader, line []byte) error {
+	return eachLineOf(path, func(l *lineReader, line []byte) error {
 		e, err := parseEntry(line)
 		if err != nil {
 			return fmt.Errorf("%w: %s line %d: %w", ErrCorrupt, path, l.number, err)
@@ -53,20 +56,31 @@ func (r *Reader) EachEntry(visit func(Entry) error) error {
 // Each calls visit with every rollout recorded when it is called, in the order of
 // the file, one in memory at a time. It stops at the first error visit returns,
 // which it returns unchanged.
-func (r *Run) Each(visit func(*Rollout) error) error {
-	r.mu.Lock()
-	size := r.size
-	r.mu.Unlock()
-	return eachRollout(r.dir, size, visit)
+func (r *Run) Each(visit func(*Rollout) error) (err error) {
+	f, size, err := r.openRollouts()
+	if err != nil {
+		return fmt.Errorf("read run %s: %w", r.dir, err)
+	}
+	defer closeInto(&err, f)
+	return eachLine(io.LimitReader(f, size), rolloutVisitor(r.path(rolloutsFile), visit))
 }
 
-func eachRollout(dir string, limit int64, visit func(*Rollout) error) error {
-	path := filepath.Join(dir, rolloutsFile)
-	return eachLine(path, limit, func(l *lineReader, line []byte) error {
+// openRollouts opens rollouts.jsonl for reading along with the number of bytes
+// acknowledged. Both belong together: Supersede replaces them under the same lock.
+func (r *Run) openRollouts() (*os.File, int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f, err := os.Open(r.path(rolloutsFile))
+	return f, r.size, err
+}
+
+// rolloutVisitor decodes lines of the file at path for visit.
+func rolloutVisitor(path string, visit func(*Rollout) error) func(*lineReader, []byte) error {
+	return func(l *lineReader, line []byte) error {
 		rollout, err := DecodeRollout(line)
 		if err != nil {
 			return fmt.Errorf("%w: %s line %d: %w", ErrCorrupt, path, l.number, err)
 		}
 		return visit(rollout)
-	})
+	}
 }

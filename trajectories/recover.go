@@ -123,10 +123,9 @@ func (r *Run) finishMove() (err error) {
 		if err != nil {
 			return fmt.Errorf("compare %s with %s: %w", supersededFile, rolloutsFile, err)
 		}
-		if still {
-			break
+		if !still {
+			keep = lines.end
 		}
-		keep = lines.end
 	}
 	info, err := f.Stat()
 	if err != nil {

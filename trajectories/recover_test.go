@@ -220,6 +220,7 @@ func TestAMoveThatWasKilledHalfwayIsUndone(t *testing.T) {
 		"after the copy":  lines[1] + "\n" + lines[2] + "\n",
 		"within the copy": lines[1] + "\n" + lines[2][:50],
 		"within a line":   lines[2][:50],
+		"copied twice":    lines[1] + "\n" + lines[1] + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, []byte("a comment\n"+old+"\n"+tail), 0o644))

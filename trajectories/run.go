@@ -16,8 +16,7 @@ import (
 )
 
 // Run is a run directory owned by this process. Its methods may be called from
-// several goroutines; Close must be called once the last Append has returned its
-// result or been told it will not get one.
+// several goroutines. It must be closed; until then the directory is locked.
 type Run struct {
 	dir      string
 	settings settings

@@ -439,3 +439,43 @@ func TestEachReadsWhileAnotherProcessWrites(t *testing.T) {
 	require.Equal(t, stop, reader.Each(func(*Rollout) error { return stop }))
 	require.NoError(t, run.Close(StatusDone))
 }
+
+func TestReadersSeeAWholeRunWhileRolloutsAreSuperseded(t *testing.T) {
+	dir := t.TempDir()
+	run := mustCreate(t, dir)
+	for i := range 12 {
+		require.NoError(t, run.Append(context.Background(), simple("item", i, 0)))
+	}
+	var readers sync.WaitGroup
+	stop := make(chan struct{})
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				seen := 0
+				if err := run.Each(func(*Rollout) error { seen++; return nil }); err != nil || seen == 0 {
+					t.Errorf("read %d rollouts: %v", seen, err)
+					return
+				}
+				if r, err := run.Load(Key{"item", 11, 0}); err != nil || r.Step != 11 {
+					t.Errorf("load the last rollout: %v", err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 11 {
+		n, err := run.Supersede(func(e Entry) bool { return e.Step == i })
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	}
+	close(stop)
+	readers.Wait()
+	require.Equal(t, 1, run.Len())
+	require.NoError(t, run.Close(StatusDone))
+	checkAgreement(t, dir)
+}

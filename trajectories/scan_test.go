@@ -2,6 +2,7 @@ package trajectories
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -43,7 +44,7 @@ func FuzzResume(f *testing.F) {
 	f.Add([]byte("\n" + first))
 	f.Add([]byte{0, 0, '\n'})
 	f.Fuzz(func(t *testing.T, content []byte) {
-		dir := t.TempDir()
+		dir := quickDir(t)
 		require.NoError(t, mustCreate(t, dir).Close(StatusInterrupted))
 		path := filepath.Join(dir, rolloutsFile)
 		require.NoError(t, os.WriteFile(path, content, 0o644))
@@ -66,4 +67,54 @@ func FuzzResume(f *testing.F) {
 		require.Equal(t, run.Entries(), again.Entries())
 		require.NoError(t, again.Close(StatusDone))
 	})
+}
+
+// quickDir is a directory in memory where the machine has one: fuzzing syncs a lot.
+func quickDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "trajectories-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+func FuzzValidJSON(f *testing.F) {
+	for _, seed := range []string{
+		"", " ", "{}", "[]", `{"a":[1,-0.5e+7,true,false,null,"x\u00e9\n\\"],"b":{}}`, "[1,]", "{,}", `{"a"}`, `{"a":1,}`, "01", "-", "1.", "1e",
+		"\"12345678\x01\"", `"1234567\`, `"\u12"`, `"\x"`, "tru", "[}", "{]", "[[[[", "1 2", "\"caf\xe9\x80\xff 12345678\"", `{"a":1]`, `{1:2}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		require.Equal(t, json.Valid(text), validJSON(text), "%q", text)
+	})
+}
+
+func TestDepthIsNoDanger(t *testing.T) {
+	deep := strings.Repeat("[", 5_000_000)
+	require.False(t, validJSON([]byte(deep)))
+	require.True(t, validJSON([]byte(deep+strings.Repeat("]", 5_000_000))))
+}
+
+func TestMembersInAnyOrderAreRead(t *testing.T) {
+	line := encoded(t, simple("a", 0, 0))
+	head, list, found := strings.Cut(line, messagesKey)
+	require.True(t, found)
+	want, err := parseEntry([]byte(line))
+	require.NoError(t, err)
+	require.True(t, want.modelTurn)
+	for name, text := range map[string]string{
+		"white space":        strings.Replace(head, ",", " , ", 1) + `, "messages": [` + list,
+		"messages first":     `{"messages":[` + strings.TrimSuffix(list, "}") + "," + strings.TrimPrefix(head, "{") + "}",
+		"a member behind":    strings.TrimSuffix(line, "}") + `,"later":[1]}`,
+		"another list first": strings.Replace(head, `"stop_reason"`, `"metadata":{"x":1,"messages":[2]},"stop_reason"`, 1) + messagesKey + list,
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := parseEntry([]byte(text))
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		})
+	}
 }

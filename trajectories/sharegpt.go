@@ -77,6 +77,13 @@ func (s *ShareGPT) SystemPrompt(tools []string) string {
 // tool messages that answer nothing are left out. invalidArguments counts calls
 // whose arguments are not a JSON object and stand as {} in the result.
 func (s *ShareGPT) Conversations(messages []chat.Message, tools []string) (turns []Turn, invalidArguments int) {
+	turns, invalidArguments, _ = s.convert(messages, tools)
+	return turns, invalidArguments
+}
+
+// convert also counts the calls, so that every message is read once.
+func (s *ShareGPT) convert(messages []chat.Message, tools []string) (turns []Turn, invalidArguments int, stats toolStats) {
+	stats = make(toolStats)
 	turns = append(turns, Turn{"system", s.SystemPrompt(tools)})
 	for i := 0; i < len(messages); i++ {
 		m := messages[i]
@@ -92,13 +99,17 @@ func (s *ShareGPT) Conversations(messages []chat.Message, tools []string) (turns
 			value, invalid := s.callTurn(m)
 			invalidArguments += invalid
 			turns = append(turns, Turn{"gpt", value})
-			if results := toolResults(messages[i+1:]); len(results) > 0 {
-				turns = append(turns, Turn{"tool", toolTurn(calls, results)})
+			stats.called(calls)
+			if results := answers(calls, toolResults(messages[i+1:])); len(results) > 0 {
+				for _, a := range results {
+					stats.answered(a)
+				}
+				turns = append(turns, Turn{"tool", toolTurn(results)})
 				i += len(results)
 			}
 		}
 	}
-	return turns, invalidArguments
+	return turns, invalidArguments, stats
 }
 
 // answer is the value of an assistant message without calls.
@@ -168,31 +179,25 @@ func thinkTags(content string) string {
 }
 
 // toolTurn is the value of the tool messages that follow one assistant message.
-func toolTurn(calls []chat.ToolCall, results []chat.Message) string {
-	var b strings.Builder
-	for i, result := range results {
-		name := "unknown"
-		if call, ok := answered(calls, result, i); ok {
-			name = call.Name
-		}
-		block := appendPythonString([]byte(`{"tool_call_id": `), result.ToolCallID())
-		block = append(block, `, "name": `...)
-		block = appendPythonString(block, name)
-		block = append(block, `, "content": `...)
-		content := result.Text()
-		if raw := embeddedJSON(content); raw != nil {
-			block = appendPythonJSON(block, raw)
-		} else {
-			block = appendPythonString(block, content)
-		}
+func toolTurn(results []toolAnswer) string {
+	var block []byte
+	for i, a := range results {
 		if i > 0 {
-			b.WriteByte('\n')
+			block = append(block, '\n')
 		}
-		b.WriteString("<tool_response>\n")
-		b.Write(append(block, '}'))
-		b.WriteString("\n</tool_response>")
+		block = append(block, "<tool_response>\n{\"tool_call_id\": "...)
+		block = appendPythonString(block, a.id)
+		block = append(block, `, "name": `...)
+		block = appendPythonString(block, a.name)
+		block = append(block, `, "content": `...)
+		if a.json != nil {
+			block = appendPythonJSON(block, a.json)
+		} else {
+			block = appendPythonString(block, a.text)
+		}
+		block = append(block, "}\n</tool_response>"...)
 	}
-	return b.String()
+	return string(block)
 }
 
 // publishedTime is the form of timestamps in published trajectories, in UTC.
@@ -201,8 +206,7 @@ const publishedTime = "2006-01-02T15:04:05.000000"
 // Append appends the line of a rollout to dst, without a newline. Every line has
 // the same keys with the same types, whatever happened in the rollout.
 func (s *ShareGPT) Append(dst []byte, r *Rollout) []byte {
-	turns, invalid := s.Conversations(r.Messages, r.Tools)
-	stats := ToolStats(r.Messages)
+	turns, invalid, stats := s.convert(r.Messages, r.Tools)
 	e := encoder{buf: appendViewPrefix(dst, r.ID)}
 	e.text("item_id", r.ItemID)
 	e.integer("prompt_index", int64(r.Group))
@@ -239,7 +243,7 @@ func (s *ShareGPT) Append(dst []byte, r *Rollout) []byte {
 	return e.buf
 }
 
-func (s *ShareGPT) appendStats(e *encoder, stats map[string]ToolStat) {
+func (s *ShareGPT) appendStats(e *encoder, stats toolStats) {
 	e.key("tool_stats")
 	e.raw('{')
 	for _, name := range s.names {
@@ -261,7 +265,7 @@ func (s *ShareGPT) appendStats(e *encoder, stats map[string]ToolStat) {
 
 // appendMetadata writes the members that published rows have under metadata,
 // where the record is in the run, and what the columns above can not say.
-func (s *ShareGPT) appendMetadata(e *encoder, r *Rollout, timestamp string, stats map[string]ToolStat, invalid int) {
+func (s *ShareGPT) appendMetadata(e *encoder, r *Rollout, timestamp string, stats toolStats, invalid int) {
 	e.key("metadata")
 	e.raw('{')
 	e.integer("batch_num", int64(r.Step))

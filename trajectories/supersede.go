@@ -39,13 +39,14 @@ func (r *Run) supersede(drop func(Entry) bool) (int, error) {
 	if n == 0 {
 		return 0, nil
 	}
-	if err := r.copySuperseded(entries, dropped); err != nil {
+	before, err := r.copySuperseded(entries, dropped)
+	if err != nil {
 		return 0, err
 	}
 	kept := newIndex()
 	var size int64
 	path := r.path(rolloutsFile)
-	err := writeAtomic(path, func(w io.Writer) error {
+	err = stage(path, func(w io.Writer) error {
 		return r.copyLines(w, entries, func(i int) bool { return !dropped[i] }, func(e Entry) {
 			e.offset = size
 			size += e.length + 1
@@ -53,15 +54,31 @@ func (r *Run) supersede(drop func(Entry) bool) (int, error) {
 		})
 	})
 	if err != nil {
+		if undo := os.Truncate(r.path(supersededFile), before); undo != nil {
+			return 0, r.fail("take back the lines copied to "+supersededFile, errors.Join(undo, err))
+		}
+		return 0, fmt.Errorf("rewrite %s: %w", path, err)
+	}
+	if err := r.replace(path, kept, size); err != nil {
 		// Whether the new file is in place is not known for sure, so this process
 		// must not append to either; the next one finds out by reading.
 		return 0, r.fail("rewrite "+path, err)
 	}
+	return n, r.reopenView()
+}
+
+// replace puts the staged rollouts.jsonl and its index in the place of the old
+// ones; no reader sees one without the other.
+func (r *Run) replace(path string, kept index, size int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := publish(path); err != nil {
+		return err
+	}
 	fresh, err := r.settings.open(path)
 	if err != nil {
-		return 0, r.fail("open "+path, err)
+		return err
 	}
-	r.mu.Lock()
 	stale := r.rollouts
 	r.rollouts = fresh
 	for key, id := range r.index.pending {
@@ -70,23 +87,19 @@ func (r *Run) supersede(drop func(Entry) bool) (int, error) {
 	}
 	r.index = kept
 	r.size = size
-	r.mu.Unlock()
-	if err := stale.Close(); err != nil {
-		return n, fmt.Errorf("close the former %s: %w", path, err)
-	}
-	return n, r.reopenView()
+	return stale.Close()
 }
 
-// copySuperseded appends the lines that leave to superseded.jsonl, durably.
-func (r *Run) copySuperseded(entries []Entry, dropped []bool) (err error) {
+// copySuperseded appends the lines that leave to superseded.jsonl, durably, and
+// returns the size it had before.
+func (r *Run) copySuperseded(entries []Entry, dropped []bool) (before int64, err error) {
 	path := r.path(supersededFile)
-	before := int64(0)
 	if info, err := os.Stat(path); err == nil {
 		before = info.Size()
 	}
 	f, err := r.settings.open(path)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() {
 		if err != nil {
@@ -95,12 +108,12 @@ func (r *Run) copySuperseded(entries []Entry, dropped []bool) (err error) {
 		err = errors.Join(err, f.Close())
 	}()
 	if err := r.copyLines(f, entries, func(i int) bool { return dropped[i] }, func(Entry) {}); err != nil {
-		return fmt.Errorf("append to %s: %w", path, err)
+		return 0, fmt.Errorf("append to %s: %w", path, err)
 	}
 	if err := f.Sync(); err != nil {
-		return fmt.Errorf("sync %s: %w", path, err)
+		return 0, fmt.Errorf("sync %s: %w", path, err)
 	}
-	return syncDir(r.dir)
+	return before, syncDir(r.dir)
 }
 
 // copyLines copies the chosen lines of rollouts.jsonl, in order, and reports each.

@@ -21,38 +21,63 @@ type ToolStat struct {
 // call with its id, or, when no call of the turn has that id, to the call at its
 // position.
 func ToolStats(messages []chat.Message) map[string]ToolStat {
-	stats := make(map[string]ToolStat)
-	eachToolTurn(messages, func(calls []chat.ToolCall, results []chat.Message) {
-		for _, c := range calls {
-			s := stats[c.Name]
-			s.Count++
-			stats[c.Name] = s
+	stats := make(toolStats)
+	for i, m := range messages {
+		if m.Role() != chat.RoleAssistant || len(m.ToolCalls()) == 0 {
+			continue
 		}
-		for i, result := range results {
-			call, ok := answered(calls, result, i)
-			if !ok {
-				continue
-			}
-			s := stats[call.Name]
-			if ToolFailed(result.Text()) {
-				s.Failure++
-			} else {
-				s.Success++
-			}
-			stats[call.Name] = s
+		stats.called(m.ToolCalls())
+		for _, a := range answers(m.ToolCalls(), toolResults(messages[i+1:])) {
+			stats.answered(a)
 		}
-	})
+	}
 	return stats
 }
 
-// eachToolTurn visits every assistant message with calls along with the tool
-// messages that directly follow it.
-func eachToolTurn(messages []chat.Message, visit func(calls []chat.ToolCall, results []chat.Message)) {
-	for i, m := range messages {
-		if m.Role() == chat.RoleAssistant && len(m.ToolCalls()) > 0 {
-			visit(m.ToolCalls(), toolResults(messages[i+1:]))
-		}
+type toolStats map[string]ToolStat
+
+func (t toolStats) called(calls []chat.ToolCall) {
+	for _, c := range calls {
+		s := t[c.Name]
+		s.Count++
+		t[c.Name] = s
 	}
+}
+
+func (t toolStats) answered(a toolAnswer) {
+	if !a.matched {
+		return
+	}
+	s := t[a.name]
+	if a.failed() {
+		s.Failure++
+	} else {
+		s.Success++
+	}
+	t[a.name] = s
+}
+
+// toolAnswer is a tool message, read once for all that is made of it.
+type toolAnswer struct {
+	id      string
+	name    string // of the tool, "unknown" when no call matches
+	matched bool
+	text    string
+	json    []byte // the text, when it is a JSON object or array
+}
+
+// answers reads the tool messages that follow an assistant message with calls.
+func answers(calls []chat.ToolCall, results []chat.Message) []toolAnswer {
+	list := make([]toolAnswer, len(results))
+	for i, m := range results {
+		a := toolAnswer{id: m.ToolCallID(), name: "unknown", text: m.Text()}
+		a.json = embeddedJSON(a.text)
+		if call, ok := answeredCall(calls, a.id, i); ok {
+			a.name, a.matched = call.Name, true
+		}
+		list[i] = a
+	}
+	return list
 }
 
 // toolResults returns the tool messages at the head of messages.
@@ -64,9 +89,9 @@ func toolResults(messages []chat.Message) []chat.Message {
 	return messages[:n]
 }
 
-// answered returns the call a tool message answers.
-func answered(calls []chat.ToolCall, result chat.Message, position int) (chat.ToolCall, bool) {
-	if id := result.ToolCallID(); id != "" {
+// answeredCall returns the call a tool message answers.
+func answeredCall(calls []chat.ToolCall, id string, position int) (chat.ToolCall, bool) {
+	if id != "" {
 		for _, c := range calls {
 			if c.ID == id {
 				return c, true
@@ -84,23 +109,33 @@ func answered(calls []chat.ToolCall, result chat.Message, position int) (chat.To
 // false; or, where the answer is not JSON, nothing at all or a text that begins
 // with "error:". A non-zero exit code is not a failure.
 func ToolFailed(content string) bool {
-	if raw := embeddedJSON(content); raw != nil {
-		v := gjson.ParseBytes(raw)
-		if !v.IsObject() {
-			return false
-		}
-		inner := v.Get("content")
-		return isSet(v.Get("error")) || v.Get("success").Type == gjson.False ||
-			(inner.IsObject() && isSet(inner.Get("error")))
+	return toolAnswer{text: content, json: embeddedJSON(content)}.failed()
+}
+
+func (a toolAnswer) failed() bool {
+	if a.json == nil {
+		return a.text == "" || startsWithError(a.text)
 	}
-	return content == "" || strings.HasPrefix(strings.ToLower(pythonStrip(content)), "error:")
+	v := gjson.ParseBytes(a.json)
+	if !v.IsObject() {
+		return false
+	}
+	inner := v.Get("content")
+	return isSet(v.Get("error")) || v.Get("success").Type == gjson.False ||
+		(inner.IsObject() && isSet(inner.Get("error")))
+}
+
+func startsWithError(text string) bool {
+	const word = "error:"
+	text = strings.TrimLeftFunc(text, isPythonSpace)
+	return len(text) >= len(word) && strings.EqualFold(text[:len(word)], word)
 }
 
 func isSet(v gjson.Result) bool { return v.Exists() && v.Type != gjson.Null }
 
 // unknownTools returns the called names that are not in the registry, sorted, and
 // how often they were called.
-func unknownTools(stats map[string]ToolStat, registry *chat.Toolset) (names []string, calls int) {
+func unknownTools(stats toolStats, registry *chat.Toolset) (names []string, calls int) {
 	for name, s := range stats {
 		if !registry.Has(name) {
 			names = append(names, name)
