@@ -1,9 +1,12 @@
 package model
 
 import (
+	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 )
 
@@ -36,7 +39,7 @@ func NewTransport(l Limits) *http.Transport {
 	dialer := &net.Dialer{Timeout: l.DialTimeout, KeepAlive: 30 * time.Second}
 	return &http.Transport{
 		Proxy:                 l.Proxy,
-		DialContext:           dialer.DialContext,
+		DialContext:           pooledDial(dialer),
 		ForceAttemptHTTP2:     true,
 		MaxConnsPerHost:       l.ConnsPerHost,
 		MaxIdleConnsPerHost:   l.IdleConnsPerHost,
@@ -46,10 +49,44 @@ func NewTransport(l Limits) *http.Transport {
 		DisableCompression:    true,
 		// Small buffers: there are as many as connections, and large bodies
 		// bypass them.
-		ReadBufferSize:         4 << 10,
-		WriteBufferSize:        4 << 10,
+		ReadBufferSize:         2 << 10,
+		WriteBufferSize:        2 << 10,
 		MaxResponseHeaderBytes: 256 << 10,
 		// Finds a dead connection that many requests share.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
 }
+
+// pooledDial returns a dial function whose connections share copy buffers.
+func pooledDial(dialer *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
+	buffers := &sync.Pool{New: func() any { return new(copyBuffer) }}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &pooledConn{conn, buffers}, nil
+	}
+}
+
+type copyBuffer [32 << 10]byte
+
+// pooledConn sends request bodies through shared buffers. net/http hands bodies
+// to ReadFrom, and that of a TCP connection allocates 32 KB for each of them.
+type pooledConn struct {
+	net.Conn
+	buffers *sync.Pool
+}
+
+// ReadFrom sends all that r has.
+func (c *pooledConn) ReadFrom(r io.Reader) (int64, error) {
+	buffer, ok := c.buffers.Get().(*copyBuffer)
+	if !ok {
+		buffer = new(copyBuffer)
+	}
+	defer c.buffers.Put(buffer)
+	return io.CopyBuffer(writerOnly{c.Conn}, r, buffer[:])
+}
+
+// writerOnly hides the ReadFrom of the connection below.
+type writerOnly struct{ io.Writer }
