@@ -123,7 +123,7 @@ func (s *State) searchRoot(ctx context.Context, name string) (string, error) {
 // parseSearch reads what searchScript printed and takes the page out of it.
 func parseSearch(text string, q SearchQuery, mode string) SearchResult {
 	var r SearchResult
-	file, seen := "", 0
+	file, seen, total := "", 0, 0
 	inPage := func(i int) bool { return i >= q.Offset && i < q.Offset+q.Limit }
 	for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		if line == "" {
@@ -135,11 +135,13 @@ func parseSearch(text string, q SearchQuery, mode string) SearchResult {
 			r.Error = searchProblem(kind, message, q)
 			return r
 		case line[0] == 'T':
-			seen, _ = strconv.Atoi(rest)
+			if n, err := strconv.Atoi(rest); err == nil {
+				total = n
+			}
 		case line[0] == 'F' && mode == "content":
 			file = shownPath(rest)
 		case line[0] == 'F':
-			if mode == "names" && len(r.Files) < q.Limit && seen >= q.Offset || mode == "files_only" && inPage(seen) {
+			if inPage(seen) {
 				r.Files = append(r.Files, shownPath(rest))
 			}
 			seen++
@@ -169,6 +171,9 @@ func parseSearch(text string, q SearchQuery, mode string) SearchResult {
 			}
 			seen++
 		}
+	}
+	if mode == "names" {
+		seen = max(seen, total)
 	}
 	r.Truncated = seen > q.Offset+q.Limit
 	if mode != "count" {
