@@ -96,14 +96,17 @@ type invocation struct {
 
 // exec runs a validated command. The caller holds the session where c has one.
 func (s *Sandbox) exec(ctx context.Context, c sandbox.Command) (sandbox.Result, error) {
-	inv := invocation{env: maps.Clone(s.base)}
-	inv.dir = s.info.Dir
+	inv := invocation{env: maps.Clone(s.base), dir: s.info.Dir}
 	if c.Session {
-		inv.env = s.session.environment(s.base)
-		inv.dir, inv.notice = s.session.start(s.info.Dir)
+		inv.env, inv.dir = s.session.environment(s.base), s.session.start(s.info.Dir)
 	}
 	if c.Dir != "" {
-		inv.dir, inv.notice = s.resolve(c.Dir, inv.dir), ""
+		inv.dir = s.resolve(c.Dir, inv.dir)
+	} else if canEnter(inv.dir) != nil {
+		// The rollout removed it. Failing from now on would help nobody.
+		near := nearestDir(inv.dir, s.root)
+		inv.notice = fmt.Sprintf("[the working directory %s is gone; now in %s]", inv.dir, near)
+		inv.dir = near
 	}
 	shell := filepath.Base(s.provider.config.Shell)
 	if err := canEnter(inv.dir); err != nil {
@@ -188,15 +191,23 @@ func (s *Sandbox) run(ctx context.Context, c sandbox.Command, inv invocation) (s
 	case <-s.life.Done():
 		closed = true
 	}
+	select {
+	case <-p.exited: // at the same instant: it ended by itself
+		r.TimedOut, r.Cancelled, closed = false, false, false
+	default:
+	}
 	var killErr error
 	if r.TimedOut || r.Cancelled || closed {
 		killErr = s.killCommand(p, st, scope{
 			sandbox: s.info.ID, marker: inv.marker, root: s.root, since: begun,
-			leader: p.pid, pipes: st.inodes(), group: group,
+			leader: p.pid, children: []int{p.pid}, pipes: st.inodes(), group: group,
 			orphans: s.provider.orphans, claimOrphans: s.provider.only(),
 		}, closed)
 	}
 	st.settle()
+	s.mu.Lock()
+	delete(s.running, p.pid) // before its id can be given to another
+	s.mu.Unlock()
 	code, reaped := p.reap()
 	r.Duration = time.Since(start)
 	r.Stdout, r.Stderr = st.close(c.Merge)
@@ -232,23 +243,27 @@ func (s *Sandbox) startFailed(c sandbox.Command, inv invocation, err error) (san
 }
 
 // start starts the process, without a control group when that is what fails.
-func (s *Sandbox) start(inv invocation, st *streams, group *cgroup) (*process, error) {
+func (s *Sandbox) start(inv invocation, st *streams, group *cgroup) (p *process, err error) {
 	env := environmentList(inv.env)
 	s.provider.orphans.expect()
 	defer s.provider.orphans.expected()
-	p, err := startProcess(inv.path, inv.argv, env, inv.dir, st.childEnds(), group)
-	if err != nil && group != nil {
-		if p, again := startProcess(inv.path, inv.argv, env, inv.dir, st.childEnds(), nil); again == nil {
-			s.provider.groups.disable()
+	defer func() {
+		if p != nil {
 			s.provider.orphans.child(p.pid)
+			s.mu.Lock()
+			s.running[p.pid] = struct{}{}
+			s.mu.Unlock()
+		}
+	}()
+	p, err = startProcess(inv.path, inv.argv, env, inv.dir, st.childEnds(), group)
+	if err != nil && group != nil {
+		var again error
+		if p, again = startProcess(inv.path, inv.argv, env, inv.dir, st.childEnds(), nil); again == nil {
+			s.provider.groups.disable()
 			return p, nil
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	s.provider.orphans.child(p.pid)
-	return p, nil
+	return p, err
 }
 
 // killCommand ends what a command started, and returns when it is gone.

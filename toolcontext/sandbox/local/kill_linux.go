@@ -46,6 +46,7 @@ func eradicate(ctx context.Context, sc scope, bound time.Duration) error {
 		sc.group.kill()
 		live := k.kill()
 		if live == 0 && !sc.group.populated() {
+			k.forgetDead()
 			return nil
 		}
 		if time.Now().After(deadline) {
@@ -91,7 +92,7 @@ func (k *killer) freeze() (int, error) {
 				continue
 			}
 			young = append(young, st)
-			if k.isKnown(st) || st.dead() {
+			if k.isKnown(st) || st.dead() || k.strangeChild(st) {
 				continue
 			}
 			if k.belongs(st) {
@@ -107,15 +108,10 @@ func (k *killer) freeze() (int, error) {
 		k.stop(st)
 		fresh++
 	}
-	if k.claimOrphans {
-		for _, st := range k.orphans.filter(young) {
-			switch {
-			case st.dead():
-				_, _ = unix.Wait4(st.pid, nil, unix.WNOHANG, nil) // adopted, so nobody else will
-			case !k.isKnown(st):
-				k.stop(st)
-				fresh++
-			}
+	for _, st := range k.orphans.filter(young) {
+		if !k.isKnown(st) && (k.claimOrphans || k.belongs(st)) {
+			k.stop(st)
+			fresh++
 		}
 	}
 	// Descendants of any of these, to the last generation.
@@ -130,6 +126,12 @@ func (k *killer) freeze() (int, error) {
 		}
 	}
 	return fresh, nil
+}
+
+// strangeChild reports whether a process is a child of this one that was not
+// started for the scope; adopted ones are looked at apart.
+func (k *killer) strangeChild(st stat) bool {
+	return st.parent == k.self && !slices.Contains(k.children, st.pid)
 }
 
 func (k *killer) isKnown(st stat) bool {
@@ -255,7 +257,7 @@ func (k *killer) inLeftSessions(procs []stat) []stat {
 	}
 	var found []stat
 	for _, st := range procs {
-		if genuine[st.session] && !k.isKnown(st) && !st.dead() {
+		if genuine[st.session] && !k.isKnown(st) && !st.dead() && !k.strangeChild(st) {
 			found = append(found, st)
 		}
 	}
@@ -279,9 +281,13 @@ func (k *killer) kill() int {
 // forgetDead drops what is gone, and groups with it: their ids may be given to others.
 func (k *killer) forgetDead() {
 	k.groups = nil
+	var ended []stat
 	for pid, st := range k.known {
 		now, ok := readStat(pid)
 		if !ok || now.start != st.start || now.dead() {
+			if ok {
+				ended = append(ended, now)
+			}
 			delete(k.known, pid)
 			continue
 		}
@@ -289,6 +295,7 @@ func (k *killer) forgetDead() {
 			k.addGroup(now.group)
 		}
 	}
+	k.orphans.filter(ended)
 }
 
 // names lists what is left for an error message.

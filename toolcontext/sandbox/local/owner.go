@@ -2,6 +2,8 @@ package local
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -17,25 +19,34 @@ type owner struct {
 	pid   int
 	start uint64 // the process's start time in the system's own unit; 0 where unknown
 	boot  string // short id of the machine's current boot; "x" where unknown
+	place string // short id of the host and of the space its process ids count in
 }
 
 // thisProcess returns the owner of what this process makes.
 func thisProcess() owner {
 	pid := os.Getpid()
 	start, _ := processStart(pid)
-	return owner{pid: pid, start: start, boot: bootID()}
+	return owner{pid: pid, start: start, boot: bootID(), place: place()}
+}
+
+// place tells hosts, and containers of one host, apart: they may share the base
+// directory but can't see each other's processes.
+func place() string {
+	host, _ := os.Hostname() // without a name all hosts are alike
+	sum := sha256.Sum256([]byte(host + "\x00" + pidSpace()))
+	return hex.EncodeToString(sum[:3])
 }
 
 // newID returns a name that is unique on this machine and carries the owner. A
 // directory of that name therefore never exists without saying whose it is.
 func (o owner) newID() string {
-	return fmt.Sprintf("%d.%d.%s.%s", o.pid, o.start, o.boot, strings.ToLower(rand.Text()[:8]))
+	return fmt.Sprintf("%d.%d.%s.%s.%s", o.pid, o.start, o.boot, o.place, strings.ToLower(rand.Text()[:8]))
 }
 
 // parseID reads the owner out of a name made by newID.
 func parseID(id string) (owner, bool) {
 	parts := strings.Split(id, ".")
-	if len(parts) != 4 || parts[2] == "" || parts[3] == "" {
+	if len(parts) != 5 || parts[2] == "" || parts[3] == "" || parts[4] == "" {
 		return owner{}, false
 	}
 	pid, err := strconv.Atoi(parts[0])
@@ -46,11 +57,14 @@ func parseID(id string) (owner, bool) {
 	if err != nil {
 		return owner{}, false
 	}
-	return owner{pid: pid, start: start, boot: parts[2]}, true
+	return owner{pid: pid, start: start, boot: parts[2], place: parts[3]}, true
 }
 
 // alive reports whether the owner still runs. When in doubt it does.
 func (o owner) alive() bool {
+	if o.place != place() {
+		return true
+	}
 	if o.boot != bootID() {
 		return false
 	}

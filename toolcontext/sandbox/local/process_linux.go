@@ -102,13 +102,16 @@ func (p *process) reap() (int, bool) {
 // stat is what /proc/PID/stat says of a process.
 type stat struct {
 	pid, parent, group, session int
-	terminal                    int
+	terminal, threads           int
 	start                       uint64 // in clock ticks since boot
 	state                       byte
 }
 
-// dead reports whether the process has ended, reaped or not.
-func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' || s.state == 'x' }
+// dead reports whether the process has ended, reaped or not. One whose first thread
+// has ended looks like a zombie and lives on in its other threads.
+func (s stat) dead() bool {
+	return s.threads <= 1 && (s.state == 'Z' || s.state == 'X' || s.state == 'x')
+}
 
 // readStat reads what the kernel says of a process; false when there is none.
 func readStat(pid int) (stat, bool) {
@@ -132,7 +135,7 @@ func parseStat(pid int, data []byte) (stat, bool) {
 		return stat{}, false
 	}
 	st := stat{pid: pid, state: fields[0][0]}
-	for field, to := range map[int]*int{1: &st.parent, 2: &st.group, 3: &st.session, 4: &st.terminal} {
+	for field, to := range map[int]*int{1: &st.parent, 2: &st.group, 3: &st.session, 4: &st.terminal, 17: &st.threads} {
 		n, err := strconv.Atoi(fields[field])
 		if err != nil {
 			return stat{}, false
@@ -191,6 +194,15 @@ func startClock() uint64 {
 	return uint64(ts.Sec)*ticksPerSecond + uint64(ts.Nsec)/(1e9/ticksPerSecond)
 }
 
+// pidSpace names the space that process ids count in: ids of another say nothing.
+func pidSpace() string {
+	name, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
 // bootID returns a short id of the machine's current boot.
 var bootID = sync.OnceValue(func() string {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -245,7 +257,8 @@ func (o *orphans) childGone(pid int) {
 	delete(o.children, pid)
 }
 
-// filter returns which of procs were adopted.
+// filter returns which of procs were adopted, and takes the exit status of those
+// that have ended: nobody else will.
 func (o *orphans) filter(procs []stat) []stat {
 	if o == nil || !o.adopting {
 		return nil
@@ -260,12 +273,16 @@ func (o *orphans) filter(procs []stat) []stat {
 	defer o.starting.Unlock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var found []stat
+	var alive []stat
 	for _, p := range procs {
 		_, known := o.children[p.pid]
-		if p.parent == self && p.session != own && p.start >= o.since && !known {
-			found = append(found, p)
+		switch {
+		case p.parent != self || p.session == own || p.start < o.since || known:
+		case p.dead():
+			_, _ = unix.Wait4(p.pid, nil, unix.WNOHANG, nil)
+		default:
+			alive = append(alive, p)
 		}
 	}
-	return found
+	return alive
 }

@@ -3,6 +3,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -11,8 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"context"
 )
 
 // process is a running direct child.
@@ -86,6 +85,9 @@ func startClock() uint64 { return uint64(time.Now().Unix()) }
 // bootID returns an id of the machine's current boot; start times, which carry the
 // date, do its job here.
 var bootID = sync.OnceValue(func() string { return "x" })
+
+// pidSpace names the space that process ids count in.
+func pidSpace() string { return "" }
 
 // orphans does nothing here: there is no adopting of orphans.
 type orphans struct{}

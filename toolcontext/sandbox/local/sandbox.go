@@ -35,6 +35,7 @@ type Sandbox struct {
 	leftovers  map[int]uint64 // sessions with background processes: id → when its command had ended
 	background sync.WaitGroup // pumps that outlived their command
 	pipes      map[*outputPipe]struct{}
+	running    map[int]struct{} // processes of running commands
 
 	closing  sync.Once
 	closeErr error
@@ -50,6 +51,7 @@ func newSandbox(p *Provider, spec sandbox.Spec) *Sandbox {
 		since:     startClock(),
 		leftovers: map[int]uint64{},
 		pipes:     map[*outputPipe]struct{}{},
+		running:   map[int]struct{}{},
 		info: sandbox.Info{
 			Backend: Name,
 			ID:      id,
@@ -118,6 +120,9 @@ func (s *Sandbox) scope() scope {
 	}
 	for id, ended := range s.leftovers {
 		sc.sessions[id] = ended
+	}
+	for pid := range s.running {
+		sc.children = append(sc.children, pid)
 	}
 	for p := range s.pipes {
 		sc.pipes = append(sc.pipes, p.inode)

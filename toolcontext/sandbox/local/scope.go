@@ -8,6 +8,10 @@ type scope struct {
 	root    string // processes with a working directory below belong to it
 	since   uint64 // nothing older belongs to it, in processStart's unit
 	leader  int    // the command's own process, not yet reaped; 0 without
+	// children are the processes that this one has started for the scope. No other
+	// child of this process is ever touched: between fork and exec it shares this
+	// process's memory and holds all its pipes, and stopping it would stop us.
+	children []int
 	// sessions are ids of sessions that had processes when their command ended, and
 	// when that was: an id can have been given to a stranger since.
 	sessions map[int]uint64

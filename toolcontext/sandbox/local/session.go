@@ -39,17 +39,12 @@ func (ss *session) environment(base map[string]string) map[string]string {
 	return maps.Clone(ss.variables)
 }
 
-// start returns the directory the next script starts in, and what its author has
-// to be told when that is not where the last one ended.
-func (ss *session) start(initial string) (dir, notice string) {
+// start returns the directory the last script left.
+func (ss *session) start(initial string) string {
 	if !ss.started {
-		return initial, ""
+		return initial
 	}
-	if canEnter(ss.dir) == nil {
-		return ss.dir, ""
-	}
-	dir = nearestDir(ss.dir, initial)
-	return dir, "[the working directory " + ss.dir + " is gone; now in " + dir + "]"
+	return ss.dir
 }
 
 // unkept are variables that belong to one shell, not to the session; SHELLOPTS and
