@@ -37,6 +37,10 @@ type Config struct {
 // errTimeLimit is the cause of the loop's own deadline, told apart from the caller's.
 var errTimeLimit = errors.New("time limit of the rollout reached")
 
+// roomForMessages is how many messages a conversation can grow by before its
+// list has to be moved; most are shorter.
+const roomForMessages = 24
+
 const graceText = "You have reached the limit of turns and can no longer call tools. Give your final answer now."
 
 type loop struct {
@@ -56,7 +60,10 @@ func Run(ctx context.Context, cfg Config, messages []chat.Message) (*Result, err
 	l := &loop{
 		cfg:    cfg,
 		tools:  cfg.Tools,
-		result: &Result{Messages: append([]chat.Message(nil), messages...)},
+		result: &Result{
+			Messages: append(make([]chat.Message, 0, len(messages)+roomForMessages), messages...),
+			Turns:    make([]Turn, 0, roomForMessages/2),
+		},
 		ids:    make(map[string]bool),
 		start:  time.Now(),
 	}
