@@ -23,7 +23,7 @@ func acquireLock(dir string, who identity, now time.Time) (*lock, error) {
 	path := filepath.Join(dir, lockFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("lock run %s: %w", dir, err)
+		return nil, fmt.Errorf("lock run %s: %w (the run directory must be writable)", dir, err)
 	}
 	if err := tryLock(f); err != nil {
 		closeErr := f.Close()
