@@ -25,7 +25,7 @@ func requiredFormats() []*Format {
 			name: "longcat", description: `<longcat_tool_call>{"name": …, "arguments": {…}}</longcat_tool_call>`,
 			models:  "LongCat-Flash-Chat, LongCat-Flash-Thinking",
 			machine: newLongcat, render: renderTagged("<longcat_tool_call>\n", "\n</longcat_tool_call>", "", ""),
-			results: perTurn(bareResult),
+			results: joined("<longcat_tool_response>\n", "\n</longcat_tool_response>", "\n"),
 		},
 		{
 			name: "mistral", ids: idAlnum9,

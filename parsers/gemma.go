@@ -11,8 +11,8 @@ import "strings"
 // keys. A block that does not read so is no call; the others stay.
 type gemmaMachine struct {
 	open, close, quote string
-	// decode reads quoted values as JSON where that is possible and the schema
-	// does not ask for a string.
+	// decode reads quoted arguments as JSON where that is possible and the
+	// schema does not ask for a string.
 	decode bool
 
 	inside bool
@@ -165,7 +165,7 @@ func (r *gemmaReader) value(dst []byte, depth int, key string) ([]byte, bool) {
 		return append(dst, ']'), true
 	case r.take(r.quote):
 		text, ok := r.quoted()
-		if r.decode && validJSON(text) && (depth > 0 || r.pass.argTypes(r.tool, key) != typeString) {
+		if r.decode && depth == 0 && validJSON(text) && r.pass.argTypes(r.tool, key) != typeString {
 			return append(dst, normalJSON(text)...), ok
 		}
 		return appendJSONString(dst, text), ok
@@ -187,8 +187,7 @@ func (r *gemmaReader) value(dst []byte, depth int, key string) ([]byte, bool) {
 	return appendJSONString(dst, bare), true
 }
 
-// renderGemma writes calls the way Gemma's template does; text decides how a
-// value is written at the top level, if it is not nil.
+// renderGemma writes calls the way Gemma's template does.
 func renderGemma(m *gemmaMachine) renderFunc {
 	return func(b *strings.Builder, content string, calls []Call) {
 		b.WriteString(content)

@@ -87,7 +87,7 @@ func (m *harmonyMachine) step(p *pass) bool {
 			p.begin("", m.name)
 		}
 	case harmonyValue:
-		switch m.value.scan(p.text) {
+		switch p.read(&m.value) {
 		case scanMore:
 			if !p.final {
 				p.grow(p.text[m.start:m.value.pos])

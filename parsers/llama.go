@@ -2,7 +2,6 @@ package parsers
 
 import (
 	"slices"
-	"strings"
 )
 
 // llamaMachine reads calls that are bare JSON objects in the text:
@@ -40,7 +39,7 @@ func (m *llamaMachine) scan(p *pass) {
 		if !m.scanning {
 			continue
 		}
-		switch m.value.scan(p.text) {
+		switch p.read(&m.value) {
 		case scanMore:
 			if !p.final {
 				return
@@ -58,7 +57,7 @@ func (m *llamaMachine) scan(p *pass) {
 // search goes on to the next object and starts to read it, or takes it from
 // what is known already. It returns false when more text is needed.
 func (m *llamaMachine) search(p *pass) bool {
-	i := strings.IndexAny(p.text[m.pos:], "{<")
+	i := p.indexAny(m.pos, "{<")
 	if i < 0 {
 		m.pos = len(p.text)
 		p.content(m.pos)

@@ -89,7 +89,7 @@ func (m *mistralMachine) step(p *pass) bool {
 	case mistralName:
 		return m.header(p)
 	case mistralValue:
-		switch m.value.scan(p.text) {
+		switch p.read(&m.value) {
 		case scanMore:
 			if !p.final {
 				p.grow(p.text[m.start:m.value.pos])
@@ -118,7 +118,7 @@ func (m *mistralMachine) segment(at int) {
 
 // arrayForm reads the JSON of the array form. What follows it is ignored.
 func (m *mistralMachine) arrayForm(p *pass) bool {
-	switch m.value.scan(p.text) {
+	switch p.read(&m.value) {
 	case scanMore:
 		if !p.final {
 			return false
@@ -145,7 +145,7 @@ func (m *mistralMachine) arrayForm(p *pass) bool {
 // is no call.
 func (m *mistralMachine) header(p *pass) bool {
 	for {
-		i := strings.IndexAny(p.text[m.pos:], "{[")
+		i := p.indexAny(m.pos, "{[")
 		if i < 0 {
 			m.pos = len(p.text)
 			return false

@@ -21,7 +21,7 @@ func xmlFormats() []*Format {
 			description: "the same as deepseek_v3_2 inside <｜DSML｜tool_calls>",
 			models:      "DeepSeek-V4",
 			machine:     newXML(deepSeekV4), valueText: jsonValueText,
-			render: renderXML(deepSeekV4(), dsmlLayout(deepSeekV4())), results: dsmlResults,
+			render: renderXML(deepSeekV4(), dsmlLayout(deepSeekV4())),
 		},
 		{
 			name: "minimax_m2", description: `<minimax:tool_call><invoke name="…"><parameter name="…">value</parameter></invoke></minimax:tool_call>`,
@@ -40,13 +40,14 @@ func xmlFormats() []*Format {
 			name: "step3", description: `<steptml:invoke name="…"><steptml:parameter name="…">value</steptml:parameter></steptml:invoke>`,
 			models:  "Step-3",
 			machine: newXML(step3), valueText: jsonValueText,
-			render: renderXML(step3(), step3Layout()), results: perTurn(bareResult),
+			render: renderXML(step3(), step3Layout()),
 		},
 		{
 			name: "longcat_xml", description: "glm45 with tags that begin with longcat_",
 			models:  "LongCat-Flash-Lite, LongCat 2.0",
 			machine: newLongcatXML, valueText: jsonValueText,
-			render: renderGLM(glm("longcat_"), "\n", "\n", "\n"), results: perTurn(bareResult),
+			render:  renderGLM(glm("longcat_"), "\n", "\n", "\n"),
+			results: joined("<longcat_tool_response>\n", "\n</longcat_tool_response>", "\n"),
 		},
 		{
 			name: "functiongemma", description: "<start_function_call>call:name{key:<escape>text<escape>}<end_function_call>",
@@ -100,7 +101,7 @@ func jsonFormats() []*Format {
 		{
 			name: "granite_20b_fc", description: `<function_call> {"name": …, "arguments": {…}}, repeated`,
 			models:  "Granite-20B-FunctionCalling",
-			machine: newGranite20b, render: renderTagged("<function_call> ", "", "", " "), results: perTurn(bareResult),
+			machine: newGranite20b, render: renderTagged("<function_call> ", "", "", " "),
 		},
 		{
 			name: "hunyuan_a13b", aliases: []string{"hunyuan"},
@@ -113,7 +114,6 @@ func jsonFormats() []*Format {
 			name: "jamba", description: "the same as hunyuan_a13b",
 			models:  "Jamba 1.5, 1.6, 1.7",
 			machine: newTagged("<tool_calls>", "</tool_calls>"), render: renderArray("<tool_calls>", "</tool_calls>", ""),
-			results: perTurn(bareResult),
 		},
 		{
 			name: "phi4_mini", aliases: []string{"phi4", "phi4_mini_json"},
@@ -130,7 +130,6 @@ func jsonFormats() []*Format {
 			name: "ernie45", description: "the same as hermes, behind </think>",
 			models:  "ERNIE 4.5 Thinking",
 			machine: newHermes, render: renderTagged("<tool_call>\n", "\n</tool_call>\n", "\n\n\n", ""),
-			results: perTurn(bareResult),
 		},
 	}
 }

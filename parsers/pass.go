@@ -28,6 +28,10 @@ type pass struct {
 	calls  []Call // recognised so far
 	failed bool   // all-or-nothing: the response is plain text after all
 
+	// work counts the bytes looked at, which must stay proportional to the
+	// length of the text however it is cut. Tests check that.
+	work int
+
 	stream  bool
 	sent    int // bytes of text already given out as content
 	events  []Event
@@ -48,8 +52,10 @@ type openCall struct {
 // returns -1 and moves *from to where the marker may still begin.
 func (p *pass) find(from *int, marker string) int {
 	if i := strings.Index(p.text[*from:], marker); i >= 0 {
+		p.work += i + len(marker)
 		return *from + i
 	}
+	p.work += len(p.text) - *from
 	*from = max(*from, len(p.text)-len(marker)+1)
 	return -1
 }
@@ -63,9 +69,11 @@ func (p *pass) findAny(from *int, markers []string) (int, int) {
 	for {
 		i := strings.IndexByte(p.text[*from:], first)
 		if i < 0 {
+			p.work += len(p.text) - *from
 			*from = len(p.text)
 			return -1, -1
 		}
+		p.work += i + 1
 		*from += i
 		rest, partial := p.text[*from:], false
 		for which, m := range markers {
@@ -84,9 +92,28 @@ func (p *pass) findAny(from *int, markers []string) (int, int) {
 	}
 }
 
+// indexAny returns how far from the position from the first of the ASCII chars
+// is, -1 when there is none.
+func (p *pass) indexAny(from int, chars string) int {
+	i := strings.IndexAny(p.text[from:], chars)
+	if p.work += i + 1; i < 0 {
+		p.work += len(p.text) - from
+	}
+	return i
+}
+
+// read lets s go on with the text.
+func (p *pass) read(s *jsonScanner) scanResult {
+	from := s.pos
+	result := s.scan(p.text)
+	p.work += s.pos - from + 1
+	return result
+}
+
 // skipSpace returns the first position at or after from that is not white
 // space, and false when the end of the text came first.
 func (p *pass) skipSpace(from int) (int, bool) {
+	p.work++
 	for from < len(p.text) {
 		c := p.text[from]
 		if c < utf8.RuneSelf {
@@ -94,6 +121,7 @@ func (p *pass) skipSpace(from int) (int, bool) {
 				return from, true
 			}
 			from++
+			p.work++
 			continue
 		}
 		rest := p.text[from:]
@@ -105,6 +133,7 @@ func (p *pass) skipSpace(from int) (int, bool) {
 			return from, true
 		}
 		from += size
+		p.work += size
 	}
 	return from, false
 }

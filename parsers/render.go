@@ -50,12 +50,16 @@ func (f *Format) Render(content string, calls []Call, tools []Tool) (string, err
 }
 
 // RenderResults writes what the tools answered, as the texts of the turns that
-// carry it: one turn for all results or one for each, as the format has it.
-func (f *Format) RenderResults(results []Result) []string {
-	if len(results) == 0 {
-		return nil
+// carry it: one turn for all results or one for each, as the format has it. For
+// a few formats it is not known how; their error wraps [ErrNotRepresentable].
+func (f *Format) RenderResults(results []Result) ([]string, error) {
+	if f.results == nil {
+		return nil, fmt.Errorf("render %d results as %s: how its template writes them is not known: %w", len(results), f.name, ErrNotRepresentable)
 	}
-	return f.results(results)
+	if len(results) == 0 {
+		return nil, nil
+	}
+	return f.results(results), nil
 }
 
 // verify reads text back and says where it differs from what was to be written.

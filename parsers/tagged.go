@@ -89,7 +89,7 @@ func (m *taggedJSON) scan(p *pass) {
 				return
 			}
 		case taggedValue:
-			switch m.value.scan(p.text) {
+			switch p.read(&m.value) {
 			case scanMore:
 				if p.final {
 					p.fail()

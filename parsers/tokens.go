@@ -86,7 +86,7 @@ func (m *tokenMachine) step(p *pass) bool {
 	case tokenArgs:
 		return m.arguments(p)
 	case tokenValue:
-		switch m.value.scan(p.text) {
+		switch p.read(&m.value) {
 		case scanMore:
 			if !p.final {
 				p.grow(p.text[m.start:m.value.pos])

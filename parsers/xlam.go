@@ -45,7 +45,7 @@ func (m *xlamMachine) step(p *pass) bool {
 	case xlamSearch:
 		return m.search(p)
 	case xlamValue:
-		switch m.value.scan(p.text) {
+		switch p.read(&m.value) {
 		case scanMore:
 			if !p.final {
 				return false
@@ -73,7 +73,7 @@ func (m *xlamMachine) step(p *pass) bool {
 
 // search looks for the next place where an array may stand.
 func (m *xlamMachine) search(p *pass) bool {
-	i := strings.IndexAny(p.text[m.pos:], "<[`")
+	i := p.indexAny(m.pos, "<[`")
 	if i < 0 {
 		m.pos = len(p.text)
 		p.content(m.pos)

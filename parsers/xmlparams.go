@@ -159,7 +159,7 @@ func (m *xmlMachine) leave(at int) {
 // without one is skipped.
 func (m *xmlMachine) tag(p *pass) bool {
 	inCall := m.state == xmlKey
-	i := strings.IndexAny(p.text[m.pos:], "<>")
+	i := p.indexAny(m.pos, "<>")
 	if i < 0 {
 		m.pos = len(p.text)
 		return false
