@@ -137,11 +137,9 @@ func textOf(v gjson.Result) string {
 }
 
 func (l *todoList) write(raw json.RawMessage, items []todoItem, merge bool) error {
-	next := []todoItem{}
+	next := lastOfEach(items)
 	if merge {
 		next = l.merged(gjson.ParseBytes(raw).Array(), items)
-	} else {
-		next = lastOfEach(items)
 	}
 	if len(next) > maxTodos {
 		return fmt.Errorf("the list would have %d items, more than the %d allowed; merge or drop some", len(next), maxTodos)

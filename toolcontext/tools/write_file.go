@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 )
 
@@ -66,7 +64,21 @@ func runWriteFile(ctx context.Context, call *Call) (string, error) {
 	}), nil
 }
 
-var numberedLine = regexp.MustCompile(`^\s*(\d+)\|`)
+// lineNumber returns N of a line that begins with "N|", blanks before it aside.
+func lineNumber(line string) (int, bool) {
+	digits, _, ok := strings.Cut(strings.TrimLeft(line, " \t"), "|")
+	if !ok || len(digits) == 0 || len(digits) > 9 {
+		return 0, false
+	}
+	n := 0
+	for _, c := range []byte(digits) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n, true
+}
 
 // notContent recognises text that came from read_file and not from a file: a
 // model that writes it back would destroy the file.
@@ -74,20 +86,17 @@ func notContent(content string) string {
 	if strings.TrimSpace(content) == unchangedNote {
 		return "the content is read_file's note that a file has not changed, not the content of a file"
 	}
-	lines := strings.Split(strings.TrimSuffix(content, "\n"), "\n")
-	numbered, consecutive, last := 0, true, 0
-	for _, line := range lines {
-		m := numberedLine.FindStringSubmatch(line)
-		if m == nil {
+	lines, numbered, consecutive, last := 0, 0, true, 0
+	for line := range strings.SplitSeq(strings.TrimSuffix(content, "\n"), "\n") {
+		lines++
+		n, ok := lineNumber(line)
+		if !ok {
 			continue
 		}
-		n, err := strconv.Atoi(m[1])
-		if err != nil || numbered > 0 && n != last+1 {
-			consecutive = false
-		}
+		consecutive = consecutive && (numbered == 0 || n == last+1)
 		numbered, last = numbered+1, n
 	}
-	if numbered >= 2 && consecutive && numbered*10 >= len(lines)*6 {
+	if numbered >= 2 && consecutive && numbered*10 >= lines*6 {
 		return "the content carries read_file's line numbers (N|text); send the text without them"
 	}
 	return ""
