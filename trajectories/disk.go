@@ -76,14 +76,14 @@ func stage(path string, write func(io.Writer) error) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, ignoreMissing(os.Remove(temporary)))
+			err = firstOf(err, ignoreMissing(os.Remove(temporary)))
 		}
 	}()
 	if err := write(f); err != nil {
-		return errors.Join(err, f.Close())
+		return firstOf(err, f.Close())
 	}
 	if err := f.Sync(); err != nil {
-		return errors.Join(fmt.Errorf("sync %s: %w", temporary, err), f.Close())
+		return firstOf(fmt.Errorf("sync %s: %w", temporary, err), f.Close())
 	}
 	return f.Close()
 }

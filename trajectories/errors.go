@@ -72,3 +72,12 @@ func diskFailure(attempt string, err error) error {
 	}
 	return fmt.Errorf("%w: %s: %w: every rollout acknowledged before is safe; %s", ErrFailed, attempt, err, advice)
 }
+
+// firstOf returns err with what went wrong while cleaning up after it, and err
+// alone, not wrapped, when nothing did.
+func firstOf(err, cleanup error) error {
+	if cleanup == nil {
+		return err
+	}
+	return errors.Join(err, cleanup)
+}

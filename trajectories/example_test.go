@@ -3,6 +3,7 @@ package trajectories_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,7 +52,10 @@ func Example() {
 
 	info.Config = json.RawMessage(`{"env":{"max_agent_turns":5}}`)
 	_, err = trajectories.Resume(dir, info)
-	fmt.Println(err.(*trajectories.ConfigChangedError).Differences)
+	var changed *trajectories.ConfigChangedError
+	if errors.As(err, &changed) {
+		fmt.Println(changed.Differences)
+	}
 	// Output:
 	// append: <nil>
 	// close: <nil>

@@ -147,6 +147,61 @@ func fill(t *testing.T, run *Run, base string) (acknowledged []Key, refusal erro
 	return acknowledged, nil
 }
 
+// gatedFile lets a test hold up a sync and counts them.
+type gatedFile struct {
+	appendFile
+	entered chan struct{}
+	proceed chan struct{}
+	syncs   int
+}
+
+func (f *gatedFile) Sync() error {
+	f.syncs++
+	f.entered <- struct{}{}
+	<-f.proceed
+	return f.appendFile.Sync()
+}
+
+func TestRolloutsThatCameInWhileTheDiskWasBusyShareOneSync(t *testing.T) {
+	gate := &gatedFile{entered: make(chan struct{}), proceed: make(chan struct{})}
+	s := testSettings()
+	s.open = func(path string) (appendFile, error) {
+		f, err := openAppend(path)
+		if err != nil || !strings.HasSuffix(path, rolloutsFile) {
+			return f, err
+		}
+		gate.appendFile = f
+		return gate, nil
+	}
+	dir := t.TempDir()
+	run, err := create(dir, testInfo(t), s)
+	require.NoError(t, err)
+	var acknowledged sync.WaitGroup
+	record := func(i int) {
+		acknowledged.Add(1)
+		run.AppendAsync(context.Background(), simple("item", i, 0), func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			acknowledged.Done()
+		})
+	}
+	record(0)
+	<-gate.entered
+	for i := range 99 {
+		record(1 + i)
+	}
+	require.Zero(t, run.Len(), "nothing counts as recorded before it is synced")
+	gate.proceed <- struct{}{}
+	<-gate.entered
+	require.Equal(t, 1, run.Len())
+	gate.proceed <- struct{}{}
+	acknowledged.Wait()
+	require.Equal(t, 2, gate.syncs)
+	require.NoError(t, run.Close(StatusDone))
+	require.Len(t, readLines(t, filepath.Join(dir, rolloutsFile)), 100)
+}
+
 func TestEveryWaitingWriterIsToldWhenTheDiskFails(t *testing.T) {
 	s := testSettings()
 	disk := &faultyDisk{suffix: rolloutsFile, room: 0, writeErr: syscall.ENOSPC}

@@ -55,7 +55,7 @@ type groupIntent struct {
 func (r *Run) OpenGroups(config GroupConfig) (*GroupWriter, error) {
 	requested, err := filepath.Abs(config.Path)
 	if err != nil || config.Path == "" {
-		return nil, errors.Join(fmt.Errorf("open group file %q: not a path", config.Path), err)
+		return nil, firstOf(fmt.Errorf("open group file %q: not a path", config.Path), err)
 	}
 	w := &GroupWriter{config: config, steps: map[int]bool{}}
 	journal := r.path(groupsFile)
@@ -71,7 +71,7 @@ func (r *Run) OpenGroups(config GroupConfig) (*GroupWriter, error) {
 		return nil, fmt.Errorf("open group file %s: %w", w.path, err)
 	}
 	if w.journal, err = r.settings.open(journal); err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", journal, err), w.file.Close())
+		return nil, firstOf(fmt.Errorf("open %s: %w", journal, err), w.file.Close())
 	}
 	return w, nil
 }

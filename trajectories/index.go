@@ -102,7 +102,7 @@ func (r *Run) Load(key Key) (*Rollout, error) {
 	}
 	line := make([]byte, e.length)
 	_, err = f.ReadAt(line, e.offset)
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err := firstOf(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("load rollout %s: %w", e.ID, err)
 	}
 	rollout, err := DecodeRollout(line)

@@ -28,9 +28,9 @@ func acquireLock(dir string, who identity, now time.Time) (*lock, error) {
 	if err := tryLock(f); err != nil {
 		closeErr := f.Close()
 		if errors.Is(err, errWouldBlock) {
-			return nil, errors.Join(lockedError(dir, path), closeErr)
+			return nil, firstOf(lockedError(dir, path), closeErr)
 		}
-		return nil, errors.Join(fmt.Errorf("lock run %s: %w", dir, err), closeErr)
+		return nil, firstOf(fmt.Errorf("lock run %s: %w", dir, err), closeErr)
 	}
 	content := []byte(`{"pid":`)
 	content = fmt.Appendf(content, "%d", who.pid)
@@ -41,10 +41,10 @@ func acquireLock(dir string, who identity, now time.Time) (*lock, error) {
 	content = append(content, "\"}\n"...)
 	l := &lock{file: f}
 	if err := f.Truncate(0); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock run %s: %w", dir, err), l.release())
+		return nil, firstOf(fmt.Errorf("lock run %s: %w", dir, err), l.release())
 	}
 	if _, err := f.WriteAt(content, 0); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock run %s: %w", dir, err), l.release())
+		return nil, firstOf(fmt.Errorf("lock run %s: %w", dir, err), l.release())
 	}
 	return l, nil
 }

@@ -87,7 +87,7 @@ func create(dir string, info Info, s settings) (_ *Run, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, l.release())
+			err = firstOf(err, l.release())
 		}
 	}()
 	if err := checkFree(dir); err != nil {
@@ -113,7 +113,7 @@ func resume(dir string, info Info, s settings) (_ *Run, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, l.release())
+			err = firstOf(err, l.release())
 		}
 	}()
 	manifest, err := readManifest(dir)
@@ -188,7 +188,7 @@ func (r *Run) open(info *Info) (err error) {
 			return
 		}
 		for _, f := range undo {
-			err = errors.Join(err, f())
+			err = firstOf(err, f())
 		}
 	}()
 	if r.tools, err = r.manifest.toolset(); err != nil {

@@ -103,9 +103,9 @@ func (r *Run) copySuperseded(entries []Entry, dropped []bool) (before int64, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, f.Truncate(before))
+			err = firstOf(err, f.Truncate(before))
 		}
-		err = errors.Join(err, f.Close())
+		err = firstOf(err, f.Close())
 	}()
 	if err := r.copyLines(f, entries, func(i int) bool { return dropped[i] }, func(Entry) {}); err != nil {
 		return 0, fmt.Errorf("append to %s: %w", path, err)
