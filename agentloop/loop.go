@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/agentloop/model"
+	"github.com/hermes-env/hermes-env/parsers"
 	"github.com/tidwall/gjson"
 )
 
@@ -25,6 +26,11 @@ type Config struct {
 	MaxTokens   int         // completion tokens per call; 0: the server's default
 	Extra       chat.Object // further request fields
 	Affinity    string      // see model.Request
+
+	// Parser reads tool calls that a server leaves in the text of an answer;
+	// TextCalls says when. nil: text is never parsed.
+	Parser    *parsers.Format
+	TextCalls TextCalls
 
 	Budget        Budget
 	ParallelTools bool // run the calls of one turn at once; results stay in call order
@@ -50,6 +56,8 @@ type loop struct {
 	result  *Result
 	ids     map[string]bool // ids of all tool calls so far
 	start   time.Time
+
+	parserTools []parsers.Tool
 }
 
 // Run drives a conversation that starts with the given messages. The Result is
@@ -58,17 +66,20 @@ type loop struct {
 func Run(ctx context.Context, cfg Config, messages []chat.Message) (*Result, error) {
 	cfg.Budget = cfg.Budget.withDefaults()
 	l := &loop{
-		cfg:    cfg,
-		tools:  cfg.Tools,
+		cfg:   cfg,
+		tools: cfg.Tools,
 		result: &Result{
 			Messages: append(make([]chat.Message, 0, len(messages)+roomForMessages), messages...),
 			Turns:    make([]Turn, 0, roomForMessages/2),
 		},
-		ids:    make(map[string]bool),
-		start:  time.Now(),
+		ids:   make(map[string]bool),
+		start: time.Now(),
 	}
 	if l.tools != nil {
 		l.offered = l.tools.Definitions()
+	}
+	if cfg.Parser != nil && cfg.TextCalls != TextCallsNever {
+		l.parserTools = parserToolsOf(l.offered)
 	}
 	if cfg.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -149,13 +160,16 @@ func (l *loop) ask(ctx context.Context, turn *Turn, extra chat.Object) (*model.R
 	turn.Usage = resp.Usage
 	turn.FinishReason = resp.FinishReason
 	l.result.Usage = l.result.Usage.Add(resp.Usage)
-	message, err := l.uniqueIDs(resp.Message)
+	message, err := l.readText(resp.Message)
+	if err == nil {
+		message, err = l.uniqueIDs(message)
+	}
 	if err != nil {
 		return nil, &modelFailure{err}
 	}
 	resp.Message = message
 	l.result.Messages = append(l.result.Messages, message)
-	l.result.ReasoningPerTurn = append(l.result.ReasoningPerTurn, message.NativeReasoning())
+	l.result.ReasoningPerTurn = append(l.result.ReasoningPerTurn, reasoningOf(message))
 	return resp, nil
 }
 
