@@ -73,11 +73,14 @@ func diskFailure(attempt string, err error) error {
 	return fmt.Errorf("%w: %s: %w: every rollout acknowledged before is safe; %s", ErrFailed, attempt, err, advice)
 }
 
-// firstOf returns err with what went wrong while cleaning up after it, and err
-// alone, not wrapped, when nothing did.
+// firstOf returns err along with what went wrong while cleaning up after it, and
+// either of them alone as it is.
 func firstOf(err, cleanup error) error {
-	if cleanup == nil {
+	switch {
+	case cleanup == nil:
 		return err
+	case err == nil:
+		return cleanup
 	}
 	return errors.Join(err, cleanup)
 }

@@ -1,7 +1,6 @@
 package trajectories
 
 import (
-	"errors"
 	"fmt"
 	"os"
 )
