@@ -220,19 +220,26 @@ func (r *literalReader) oneString(b []byte) ([]byte, bool) {
 		raw = r.text[r.pos]|0x20 == 'r'
 		r.pos += n
 	}
-	quote := r.text[r.pos : r.pos+1]
-	if triple := strings.Repeat(quote, 3); strings.HasPrefix(r.text[r.pos:], triple) {
-		quote = triple
+	q := r.text[r.pos]
+	length := 1
+	if strings.HasPrefix(r.text[r.pos:], `"""`) || strings.HasPrefix(r.text[r.pos:], "'''") {
+		length = 3
 	}
-	r.pos += len(quote)
+	r.pos += length
 	for r.pos < len(r.text) {
-		if strings.HasPrefix(r.text[r.pos:], quote) {
-			r.pos += len(quote)
-			return b, true
+		run := r.pos
+		for r.pos < len(r.text) && r.text[r.pos] != q && r.text[r.pos] != '\\' && r.text[r.pos] != '\n' {
+			r.pos++
 		}
-		c := r.text[r.pos]
-		switch {
-		case c == '\n' && len(quote) == 1:
+		b = append(b, r.text[run:r.pos]...)
+		if r.pos == len(r.text) {
+			break
+		}
+		switch c := r.text[r.pos]; {
+		case c == q && (length == 1 || strings.Count(r.text[r.pos:min(r.pos+3, len(r.text))], r.text[r.pos:r.pos+1]) == 3):
+			r.pos += length
+			return b, true
+		case c == '\n' && length == 1:
 			return nil, false
 		case c == '\\' && raw:
 			if r.pos+1 == len(r.text) {
@@ -245,7 +252,7 @@ func (r *literalReader) oneString(b []byte) ([]byte, bool) {
 			if b, ok = r.escape(b); !ok {
 				return nil, false
 			}
-		default:
+		default: // a newline or quote inside triple quotes
 			b = append(b, c)
 			r.pos++
 		}

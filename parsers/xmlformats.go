@@ -50,17 +50,25 @@ func deepSeekV4() *xmlGrammar { return dsml("tool_calls") }
 // dsmlValue goes by the attribute string="true|false"; the schema decides where
 // the attribute is missing.
 func dsmlValue(text, attrs string, types typeSet) string {
-	attr := strings.NewReplacer(" ", "", "'", `"`).Replace(attrs)
-	switch {
-	case strings.Contains(attr, `string="true"`):
+	switch dsmlAttribute(attrs) {
+	case "true":
 		return jsonString(text)
-	case !strings.Contains(attr, `string="false"`):
-		return textArgument(text, types)
+	case "false":
+		if decoded, ok := decodeText(strings.TrimSpace(text)); ok {
+			return decoded
+		}
+		return jsonString(text)
 	}
-	if decoded, ok := decodeText(strings.TrimSpace(text)); ok {
-		return decoded
+	return textArgument(text, types)
+}
+
+// dsmlAttribute returns the value of the attribute string, "" without it.
+func dsmlAttribute(attrs string) string {
+	name, value, _ := strings.Cut(attrs, "=")
+	if strings.TrimSpace(name) != "string" {
+		return ""
 	}
-	return jsonString(text)
+	return strings.ToLower(strings.Trim(value, " \t\n\"'"))
 }
 
 // step3 is the format of Step-3. The tokens have bars of U+FF5C but plain
