@@ -256,11 +256,14 @@ func (r *Run) path(name string) string { return filepath.Join(r.dir, name) }
 // Dir returns the run directory.
 func (r *Run) Dir() string { return r.dir }
 
-// Manifest returns the content of run.json as it stands; its slices are shared and not to be modified.
+// Manifest returns the content of run.json as it stands; Config, Tools and Seeds
+// are shared and not to be modified.
 func (r *Run) Manifest() Manifest {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.manifest
+	m := r.manifest
+	m.Sessions = append([]Session(nil), m.Sessions...)
+	return m
 }
 
 // Tools returns the definitions of the run's registry.
