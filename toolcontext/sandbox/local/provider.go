@@ -34,7 +34,8 @@ type Provider struct {
 
 var _ sandbox.Provider = (*Provider)(nil)
 
-// New checks the config, makes the base directory and returns a provider.
+// New checks the config, makes the base directory and returns a provider. Files that
+// this process itself inherited open are marked to be closed in every child it starts.
 func New(c Config) (*Provider, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -53,6 +54,7 @@ func New(c Config) (*Provider, error) {
 		bash:      filepath.Base(c.Shell) == "bash",
 		open:      map[*Sandbox]struct{}{},
 	}
+	sealFiles()
 	p.buffers.New = func() any { b := make([]byte, 32<<10); return &b }
 	if c.Subreaper {
 		if err := p.orphans.adopt(); err != nil {

@@ -87,13 +87,13 @@ func (s *suite) endings(t *testing.T) {
 				script += tree
 				files += " " + pidFile(tree)
 			}
-			r := b.exec(sandbox.Command{Script: "echo before; echo problem >&2; " + script + fmt.Sprintf(waitForTree, files) + "echo partial; sleep 600", Timeout: 4 * time.Second})
+			r := b.exec(sandbox.Command{Script: "echo before; echo problem >&2; " + script + fmt.Sprintf(waitForTree, files) + "echo partial; sleep 600", Timeout: 3 * time.Second})
 			require.True(t, r.TimedOut)
 			require.False(t, r.Cancelled)
 			require.Equal(t, sandbox.ExitTimeout, r.ExitCode)
 			require.Contains(t, r.Stdout.String(), "before\npartial\n")
 			require.Contains(t, r.Stderr.String(), "problem\n")
-			require.GreaterOrEqual(t, r.Duration, 4*time.Second)
+			require.GreaterOrEqual(t, r.Duration, 3*time.Second)
 			for _, tree := range s.trees() {
 				b.gone(pidFile(tree))
 			}
@@ -168,12 +168,12 @@ func (s *suite) endings(t *testing.T) {
 		"a tree that keeps forking is caught": func(t *testing.T, b *box) {
 			cancel, ended := b.start(sandbox.Command{Script: `
 				n=0; while [ $n -lt 3 ]; do n=$((n+1))
-				sh -c 'echo $$ > pid-fork; while :; do sleep 0.02 & sh -c "sleep 0.01; :" & wait; done' &
-				done; while [ ! -s pid-fork ]; do sleep 0.01; done; : > ready; while :; do sleep 0.01; done`})
+				sh -c 'echo $$ > pid-fork$0; while :; do sleep 0.02 & sh -c "sleep 0.01; :" & wait; done' $n &
+				while [ ! -s pid-fork$n ]; do sleep 0.01; done; done; : > ready; while :; do sleep 0.01; done`})
 			b.await("ready")
 			cancel()
 			require.True(t, b.wait(ended).result.Cancelled)
-			b.gone("pid-fork")
+			b.gone("pid-fork1", "pid-fork2", "pid-fork3")
 		},
 	}
 	if !s.options.GroupsOnly {

@@ -191,7 +191,7 @@ func (s *suite) transfers(t *testing.T) {
 			require.Contains(t, got, "d/dangling")
 		},
 		"a big file streams both ways": func(t *testing.T, b *box) {
-			size := 64 << 20
+			size := 20 << 20
 			if s.options.Short {
 				size = 2 << 20
 			}
