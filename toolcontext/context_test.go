@@ -1,10 +1,13 @@
 package toolcontext_test
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -212,6 +215,21 @@ func TestVerifiersReadWriteAndSearchExactly(t *testing.T) {
 	require.Equal(t, content, got)
 	_, err = tc.ReadFile(ctx, "~/absent")
 	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = tc.ReadFile(ctx, "a.txt/below")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = tc.Terminal(ctx, "mkdir dir; mkfifo pipe; ln -s dir dirlink; ln -s ~/d/bytes link; ln -s link link2; ln -s loop loop", 0)
+	require.NoError(t, err)
+	for _, name := range []string{"dir", "pipe", "dirlink", "/dev/zero"} {
+		_, err = tc.ReadFile(ctx, name)
+		require.ErrorIs(t, err, toolcontext.ErrNotRegular, name)
+		require.False(t, toolcontext.IsInfrastructure(err), name)
+	}
+	_, err = tc.ReadFile(ctx, "loop")
+	require.Error(t, err)
+	require.False(t, toolcontext.IsInfrastructure(err))
+	got, err = tc.ReadFile(ctx, "link2")
+	require.NoError(t, err)
+	require.Equal(t, content, got)
 	require.NoError(t, tc.WriteFile(ctx, "a.txt", []byte("one\ntwo\n")))
 	found, err := tc.Search(ctx, "t.o", ".")
 	require.NoError(t, err)
@@ -219,6 +237,83 @@ func TestVerifiersReadWriteAndSearchExactly(t *testing.T) {
 	_, err = tc.Search(ctx, "x", "nowhere")
 	require.ErrorContains(t, err, "Path not found: nowhere")
 	require.Error(t, tc.WriteFile(ctx, ".", nil))
+}
+
+func TestReadingAFileDoesNotTrustTheAgentsPrograms(t *testing.T) {
+	tc, ctx := newContext(t, newProvider(t)), context.Background()
+	require.NoError(t, tc.WriteFile(ctx, "reward", []byte("0")))
+	info, _ := tc.Info()
+	forged := filepath.Join(info.Home, "bin")
+	require.NoError(t, os.MkdirAll(forged, 0o755))
+	for _, name := range []string{"cat", "sh", "head", "tar"} {
+		require.NoError(t, os.WriteFile(filepath.Join(forged, name), []byte("#!/bin/sh\necho 1\n"), 0o755))
+	}
+	_, err := tc.CallTool(ctx, "terminal", map[string]string{"command": "export PATH=~/bin:$PATH; cat() { echo 1; }"})
+	require.NoError(t, err)
+	require.NoError(t, tc.Seal(ctx))
+	content, err := tc.ReadFile(ctx, "reward")
+	require.NoError(t, err)
+	require.Equal(t, "0", string(content))
+}
+
+func TestFilesHandedOutAsLinksAreFollowed(t *testing.T) {
+	registry, err := tools.NewRegistry(tools.Builtin()...)
+	require.NoError(t, err)
+	provider := &counted{Provider: linked{files: map[string]string{"/w/f": "-> ../x/g", "/w/../x/g": "-> /h", "/h": "found", "/loop": "-> loop", "/big": strings.Repeat("x", 11)}}}
+	tc, err := toolcontext.New(toolcontext.Config{Provider: provider, Registry: registry, MaxReadBytes: 10})
+	require.NoError(t, err)
+	content, err := tc.ReadFile(t.Context(), "/w/f")
+	require.NoError(t, err)
+	require.Equal(t, "found", string(content))
+	_, err = tc.ReadFile(t.Context(), "/loop")
+	require.ErrorIs(t, err, toolcontext.ErrNotRegular)
+	_, err = tc.ReadFile(t.Context(), "/big")
+	require.ErrorContains(t, err, "11 bytes, at most 10")
+	_, err = tc.ReadFile(t.Context(), "/lost")
+	require.True(t, toolcontext.IsInfrastructure(err))
+}
+
+// linked is a provider of sandboxes that hand out links as links, as Docker does.
+type linked struct {
+	sandbox.Provider
+	files map[string]string
+}
+
+func (l linked) Name() string { return "linked" }
+
+func (l linked) Create(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
+	return linkedBox{files: l.files}, nil
+}
+
+type linkedBox struct {
+	sandbox.Sandbox
+	files map[string]string
+}
+
+func (linkedBox) Info() sandbox.Info { return sandbox.Info{Dir: "/w"} }
+
+func (linkedBox) Exec(context.Context, sandbox.Command) (sandbox.Result, error) {
+	return sandbox.Result{}, errors.New("connection lost")
+}
+
+func (b linkedBox) Download(_ context.Context, name string) (io.ReadCloser, error) {
+	content, ok := b.files[name]
+	if !ok {
+		return nil, errors.New("connection lost")
+	}
+	header := &tar.Header{Name: "f", Mode: 0o644, Typeflag: tar.TypeReg, Size: int64(len(content))}
+	if target, ok := strings.CutPrefix(content, "-> "); ok {
+		header.Typeflag, header.Linkname, header.Size, content = tar.TypeSymlink, target, 0, ""
+	}
+	var buffer bytes.Buffer
+	archive := tar.NewWriter(&buffer)
+	if err := archive.WriteHeader(header); err != nil {
+		return nil, err
+	}
+	if _, err := archive.Write([]byte(content)); err != nil {
+		return nil, err
+	}
+	return io.NopCloser(&buffer), archive.Close()
 }
 
 func TestSpilledResultsCanBeReadBack(t *testing.T) {

@@ -30,14 +30,9 @@ func (c *Context) Terminal(ctx context.Context, command string, timeout time.Dur
 	return result, nil
 }
 
-// ReadFile returns the exact content of a regular file in the sandbox. The error
-// wraps fs.ErrNotExist when there is none. Relative paths start at the sandbox's
-// directory after Seal, at the agent's working directory before; "~" is the home.
-func (c *Context) ReadFile(ctx context.Context, path string) ([]byte, error) {
-	return c.state.ReadBytes(ctx, path, c.config.MaxReadBytes)
-}
-
-// WriteFile replaces or creates a file in the sandbox, making its directories.
+// WriteFile replaces or creates a file in the sandbox, making its directories. The
+// mode of an existing file stays. It works through the sandbox's shell: what must
+// not be tampered with, such as tests, belongs in Sandbox.Upload.
 func (c *Context) WriteFile(ctx context.Context, path string, content []byte) error {
 	_, err := c.state.WriteBytes(ctx, path, content)
 	return err

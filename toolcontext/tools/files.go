@@ -28,25 +28,26 @@ const (
 	sampleBytes  = 1000
 )
 
-// fileKind is what a path leads to.
-type fileKind string
+// FileKind is what a path leads to.
+type FileKind string
 
+// What a path can lead to.
 const (
-	regularFile fileKind = "file"
-	missingFile fileKind = "missing"
-	directory   fileKind = "directory"
-	specialFile fileKind = "special"
-	deniedFile  fileKind = "denied"
+	RegularFile FileKind = "file"
+	MissingFile FileKind = "missing"
+	Directory   FileKind = "directory"
+	SpecialFile FileKind = "special" // a pipe, a device, a socket
+	DeniedFile  FileKind = "denied"  // a file that may not be read
 )
 
 // describe explains why a path can't be read as a file.
-func (k fileKind) describe(name string) string {
+func (k FileKind) describe(name string) string {
 	switch k {
-	case directory:
+	case Directory:
 		return name + " is a directory, not a file"
-	case specialFile:
+	case SpecialFile:
 		return name + " is not a regular file"
-	case deniedFile:
+	case DeniedFile:
 		return "Permission denied: " + name
 	}
 	return "File not found: " + name
@@ -62,7 +63,7 @@ if [ ! -r "$p" ]; then echo denied; exit 0; fi
 
 // fileInfo is what is known of a file after a script has looked at it.
 type fileInfo struct {
-	kind         fileKind
+	kind         FileKind
 	size, lines  int  // lines as wc -l counts them
 	finalNewline bool // the last byte is a newline
 }
@@ -105,11 +106,11 @@ func header(out output) (info fileInfo, whole bool, rest []byte, err error) {
 			return info, false, nil, out.complaint()
 		}
 	}
-	switch kind := fileKind(fields[0]); kind {
-	case missingFile, directory, specialFile, deniedFile:
+	switch kind := FileKind(fields[0]); kind {
+	case MissingFile, Directory, SpecialFile, DeniedFile:
 		return fileInfo{kind: kind}, false, nil, nil
 	}
-	info = fileInfo{kind: regularFile, size: numbers[0], lines: numbers[1], finalNewline: numbers[2] == 1}
+	info = fileInfo{kind: RegularFile, size: numbers[0], lines: numbers[1], finalNewline: numbers[2] == 1}
 	return info, fields[0] == "whole", rest, nil
 }
 
@@ -121,7 +122,7 @@ func (s *State) readPage(ctx context.Context, name string, start, count int) (in
 		return fileInfo{}, nil, nil, err
 	}
 	info, whole, rest, err := header(out)
-	if err != nil || info.kind != regularFile {
+	if err != nil || info.kind != RegularFile {
 		return info, nil, nil, err
 	}
 	if out.cut {
@@ -136,6 +137,16 @@ func (s *State) readPage(ctx context.Context, name string, start, count int) (in
 	return info, rest[:n], rest[n:], nil
 }
 
+// Kind says what an absolute path in the sandbox leads to, links followed.
+func (s *State) Kind(ctx context.Context, name string) (FileKind, error) {
+	out, err := s.shell(ctx, "", kindScript+"echo file\n", nil, s.options.FileTimeout, 4096, name)
+	if err != nil {
+		return "", err
+	}
+	info, _, _, err := header(out)
+	return info.kind, err
+}
+
 // ReadBytes returns the exact content of a regular file of at most limit bytes in
 // the sandbox. The error wraps fs.ErrNotExist when there is none, and is an
 // *InfrastructureError when the sandbox failed.
@@ -148,9 +159,9 @@ func (s *State) ReadBytes(ctx context.Context, name string, limit int) ([]byte, 
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", resolved, err)
-	case info.kind == missingFile:
+	case info.kind == MissingFile:
 		return nil, fmt.Errorf("read %s: %w", resolved, fs.ErrNotExist)
-	case info.kind != regularFile:
+	case info.kind != RegularFile:
 		return nil, fmt.Errorf("read %s: it is not a readable regular file (%s)", resolved, info.kind)
 	case content == nil:
 		return nil, fmt.Errorf("read %s: it has %d bytes, more than the limit of %d", resolved, info.size, limit)
@@ -166,7 +177,7 @@ func (s *State) readWhole(ctx context.Context, name string, limit int) (fileInfo
 		return fileInfo{}, nil, err
 	}
 	info, _, content, err := header(out)
-	if err != nil || info.kind != regularFile || info.size > limit {
+	if err != nil || info.kind != RegularFile || info.size > limit {
 		return info, nil, err
 	}
 	if out.exit != 0 {

@@ -91,10 +91,10 @@ func runReadFile(ctx context.Context, call *Call) (string, error) {
 	if err != nil {
 		return fileResult(fmt.Errorf("read %s: %w", resolved, err))
 	}
-	if info.kind == missingFile {
+	if info.kind == MissingFile {
 		return call.State.missing(ctx, resolved, start, limit)
 	}
-	if info.kind != regularFile {
+	if info.kind != RegularFile {
 		return encode(readResult{Error: info.kind.describe(resolved)}), nil
 	}
 	return call.State.showPage(ctx, resolved, info, sample, page, start, limit)

@@ -36,11 +36,11 @@ func (s *State) missing(ctx context.Context, name string, start, limit int) (str
 		if err != nil {
 			return fileResult(err)
 		}
-		if info.kind == regularFile {
+		if info.kind == RegularFile {
 			return s.showPage(ctx, dir+twin, info, sample, page, start, limit)
 		}
 	}
-	result := readResult{Error: missingFile.describe(name)}
+	result := readResult{Error: MissingFile.describe(name)}
 	for _, n := range similarNames(base, names) {
 		result.SimilarFiles = append(result.SimilarFiles, dir+n)
 	}

@@ -133,7 +133,7 @@ func (s *State) loadText(ctx context.Context, name string) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case info.kind != regularFile:
+	case info.kind != RegularFile:
 		return "", &fileError{info.kind.describe(name)}
 	case content == nil:
 		return "", fmt.Errorf("%w: %d bytes, at most %d; use a program in the terminal", errTooLarge, info.size, maxWholeFile)
