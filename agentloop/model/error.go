@@ -34,7 +34,8 @@ const (
 	KindCancelled       Kind = "cancelled"         // the caller's context ended
 )
 
-func (k Kind) summary() string {
+// Summary says the kind in a few words for people, for example "rate limited".
+func (k Kind) Summary() string {
 	switch k {
 	case KindRateLimit:
 		return "rate limited"
@@ -102,7 +103,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, " (model %q)", e.Model)
 	}
 	b.WriteString(": ")
-	b.WriteString(e.Kind.summary())
+	b.WriteString(e.Kind.Summary())
 	if e.Status != 0 {
 		fmt.Fprintf(&b, " (HTTP %d", e.Status)
 		if text := http.StatusText(e.Status); text != "" {

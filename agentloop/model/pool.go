@@ -141,7 +141,7 @@ func (p *Pool) send(ctx context.Context, req *Request, w *waiter, got slot) (res
 	defer func() {
 		reason, after := "", time.Duration(0)
 		if failure != nil {
-			reason, after = failure.Kind.summary()+": "+failure.Message, failure.RetryAfter
+			reason, after = failure.Kind.Summary()+": "+failure.Message, failure.RetryAfter
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()

@@ -159,7 +159,7 @@ func (r *retrying) Complete(ctx context.Context, req *Request) (*Response, error
 			timer.Stop()
 			cancelled := *failure
 			cancelled.Kind, cancelled.Err = KindCancelled, ctx.Err()
-			cancelled.Message = "while waiting to try again after: " + failure.Kind.summary() + ": " + failure.Message
+			cancelled.Message = "while waiting to try again after: " + failure.Kind.Summary() + ": " + failure.Message
 			return nil, &cancelled
 		}
 		waited += time.Since(now)
