@@ -51,10 +51,23 @@ func (r *Runner) act(ctx context.Context, rollout string, item Item, messages []
 			PreviewChars: c.PreviewSizeChars,
 			Overrides:    c.ToolResultOverrides,
 		},
+		Parser:        r.parser,
+		TextCalls:     r.textCalls(),
 		ParallelTools: c.ParallelToolCalls,
 		GraceTurn:     c.GraceTurn,
 	}
 	return agentloop.Run(ctx, cfg, messages)
+}
+
+// textCalls says when the text of answers is parsed for tool calls.
+func (r *Runner) textCalls() agentloop.TextCalls {
+	switch {
+	case r.opts.Config.ParseToolCalls == "never":
+		return agentloop.TextCallsNever
+	case r.opts.Config.ParseToolCalls == "always", r.opts.RawText:
+		return agentloop.TextCallsAlways
+	}
+	return agentloop.TextCallsAuto
 }
 
 var errRolloutTimeout = errors.New("env.rollout_timeout reached")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/agentloop/model"
 	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/parsers"
 	"github.com/hermes-env/hermes-env/toolcontext"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/tools"
@@ -27,6 +29,7 @@ type Options struct {
 	Agent       Agent
 	Model       model.Client // only for AgentModel
 	ModelName   string       // as recorded with every rollout
+	RawText     bool         // the server returns the model's raw text, tool calls included
 	// GroupsInFlight is how many groups process runs at once; 0 means 1.
 	GroupsInFlight int
 	Provider       sandbox.Provider
@@ -66,6 +69,7 @@ var (
 type Runner struct {
 	opts      Options
 	extra     chat.Object
+	parser    *parsers.Format
 	resolve   func(step int) (*tools.Resolution, error)
 	toolSlots slots
 	slots     slots
@@ -95,6 +99,16 @@ func New(opts Options) (*Runner, error) {
 		}
 		r.extra = extra
 	}
+	if name := opts.Config.ToolCallParser; name != "" {
+		parser, err := parsers.Lookup(name)
+		if err != nil {
+			return nil, fmt.Errorf("env.tool_call_parser: %w", err)
+		}
+		r.parser = parser
+	}
+	if opts.RawText {
+		r.extra = rawTextFields(r.extra)
+	}
 	selection := tools.Selection{
 		Enabled:      opts.Config.EnabledToolsets,
 		Disabled:     opts.Config.DisabledToolsets,
@@ -111,6 +125,20 @@ func New(opts Options) (*Runner, error) {
 	}
 	r.starting = newSlots(starting)
 	return r, nil
+}
+
+// rawTextFields adds what makes vLLM and SGLang return the text of tool calls as
+// the model wrote it: no parsing of their own, special tokens kept. The user's
+// extra_body wins.
+func rawTextFields(extra chat.Object) chat.Object {
+	fields := chat.Object{
+		{Key: "tool_choice", Value: json.RawMessage(`"none"`)},
+		{Key: "skip_special_tokens", Value: json.RawMessage("false")},
+	}
+	for _, f := range extra {
+		fields.Set(f.Key, f.Value)
+	}
+	return fields
 }
 
 // defaultStarting is how many sandboxes start at once unless the config says.

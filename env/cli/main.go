@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -18,6 +19,7 @@ type App struct {
 	Name         string // of the program; "" means hermes-env
 	Environments []env.Definition
 
+	Stdin          io.Reader // nil: empty
 	Stdout, Stderr io.Writer
 	Getenv         func(string) (string, bool)
 	Signals        <-chan os.Signal // asks to stop, gently and then at once; nil: none
@@ -27,7 +29,7 @@ type App struct {
 // Main runs the program with the process's arguments and never returns.
 func Main(environments ...env.Definition) {
 	signals, stop := notifySignals()
-	app := App{Environments: environments, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Signals: signals}
+	app := App{Environments: environments, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Signals: signals}
 	code := app.Run(context.Background(), os.Args[1:])
 	stop()
 	os.Exit(code)
@@ -39,6 +41,8 @@ type commands struct {
 	Process  processCommand  `cmd:"" help:"Generate data: run groups of rollouts on training items and save scored trajectories."`
 	Config   configCommand   `cmd:"" help:"Print the resolved configuration and where each value comes from."`
 	Envs     envsCommand     `cmd:"" help:"List the environments and their configuration fields."`
+	Parsers  parsersCommand  `cmd:"" help:"List the tool-call formats that can be read and written."`
+	Parse    parseCommand    `cmd:"" help:"Read a model's raw text on standard input and print its content and tool calls as JSON."`
 	Tools    toolsCommand    `cmd:"" help:"List the tools and toolsets, or print their definitions."`
 	Cleanup  cleanupCommand  `cmd:"" help:"Remove sandboxes left behind by processes that no longer live."`
 	Complete completeCommand `cmd:"" name:"completion" help:"Print a completion script for bash, zsh or fish."`
@@ -100,7 +104,7 @@ func (a *App) run(ctx context.Context, args []string) (code int, err error) {
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		return ExitUsage, fmt.Errorf("%w\nrun %q for the commands and flags", err, helpCommand(name, args))
+		return ExitUsage, fmt.Errorf("%w\nrun %q for the commands and flags", err, helpCommand(parser, name, args))
 	}
 	s := &session{app: a, ctx: ctx, parser: parser, name: name}
 	err = parsed.Run(s)
@@ -110,12 +114,9 @@ func (a *App) run(ctx context.Context, args []string) (code int, err error) {
 // exitPanic unwinds out of kong when it wants to end the process after --help.
 type exitPanic struct{}
 
-func helpCommand(name string, args []string) string {
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		switch args[0] {
-		case "evaluate", "process", "config", "envs", "tools", "cleanup", "completion", "version":
-			return name + " " + args[0] + " --help"
-		}
+func helpCommand(parser *kong.Kong, name string, args []string) string {
+	if len(args) > 0 && slices.ContainsFunc(parser.Model.Children, func(n *kong.Node) bool { return n.Name == args[0] }) {
+		return name + " " + args[0] + " --help"
 	}
 	return name + " --help"
 }

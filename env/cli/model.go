@@ -22,6 +22,7 @@ type modelClient struct {
 	client  model.Client // nil without a model
 	name    string       // as recorded with every rollout
 	servers []string     // for people
+	rawText bool         // the servers return tool calls as the model wrote them
 	closers []func() error
 }
 
@@ -54,7 +55,12 @@ func (j *job) startModel(ctx context.Context) (_ *modelClient, err error) {
 	var names []string
 	var servers []model.Server
 	policy := model.RetryPolicy{OnRetry: j.out.ModelRetry, MaxAttempts: 1}
-	for _, s := range j.cfg.Servers {
+	for i, s := range j.cfg.Servers {
+		raw := s.ServerType != "openai"
+		if i > 0 && raw != m.rawText {
+			return nil, fail(ExitUsage, fmt.Errorf("openai[%d].server_type: %s returns tool calls in another way than the servers before it; use one kind of server in a run", i, s.ServerType))
+		}
+		m.rawText = raw
 		base := s.BaseURL
 		if scheme, script, ok := s.Embedded(); ok && scheme == replayScheme {
 			if base, err = j.startReplay(ctx, m, script); err != nil {

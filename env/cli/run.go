@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/parsers"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/tools"
 	"github.com/hermes-env/hermes-env/trajectories"
@@ -45,6 +46,8 @@ func (f *configFlagSet) load(s *session, mode config.Mode, withoutKeys bool) (*c
 		File:             f.File,
 		Flags:            flags,
 		Environments:     s.app.configEnvironments(),
+		Parsers:          parsers.Names(),
+		ServerTypes:      []string{"openai", "vllm", "sglang"},
 		EmbeddedServers:  []string{replayScheme},
 		LookupEnv:        s.app.Getenv,
 		WithoutKeys:      withoutKeys,
@@ -192,7 +195,7 @@ func (j *job) runIn(ctx context.Context, drain <-chan struct{}, store *trajector
 	}
 	runner, err := env.New(env.Options{
 		Mode: j.mode, Config: j.cfg.Env, Environment: j.environment, Agent: env.Agent(j.cfg.Agent),
-		Model: client.client, ModelName: client.name, GroupsInFlight: j.cfg.GroupsInFlight(),
+		Model: client.client, ModelName: client.name, RawText: client.rawText, GroupsInFlight: j.cfg.GroupsInFlight(),
 		Provider: provider, Registry: j.registry, Store: store, Groups: groups,
 		Observer: j.out, Drain: drain,
 	})

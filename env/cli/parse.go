@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/parsers"
+)
+
+type parsersCommand struct{}
+
+// Run lists the formats.
+func (c *parsersCommand) Run(s *session) error {
+	w := tabwriter.NewWriter(s.app.Stdout, 2, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "PARSER\tALSO\tFORMAT\tMODELS")
+	for _, f := range parsers.All() {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name(), strings.Join(f.Aliases(), ", "), f.Description(), f.Models())
+	}
+	return w.Flush()
+}
+
+type parseCommand struct {
+	Parser string `name:"parser" required:"" placeholder:"NAME" help:"Format to read; the command parsers lists them."`
+	Tools  string `name:"tools" placeholder:"FILE" help:"JSON file with the tool definitions, for formats whose arguments carry no types."`
+	Stream bool   `name:"stream" help:"Feed the text byte by byte through the streaming parser and put its events together."`
+	Events bool   `name:"events" help:"Print the events of the streaming parser, one per line, instead of the result."`
+}
+
+// maxParseInput bounds the text read from standard input.
+const maxParseInput = 256 << 20
+
+// Run parses standard input.
+func (c *parseCommand) Run(s *session) error {
+	format, err := parsers.Lookup(c.Parser)
+	if err != nil {
+		return fail(ExitUsage, err)
+	}
+	definitions, err := readTools(c.Tools)
+	if err != nil {
+		return fail(ExitUsage, err)
+	}
+	input := s.app.Stdin
+	if input == nil {
+		input = strings.NewReader("")
+	}
+	text, err := io.ReadAll(io.LimitReader(input, maxParseInput+1))
+	if err != nil {
+		return fail(ExitUsage, fmt.Errorf("read standard input: %w", err))
+	}
+	if len(text) > maxParseInput {
+		return fail(ExitUsage, fmt.Errorf("standard input holds more than %d MiB", maxParseInput>>20))
+	}
+	if !c.Stream && !c.Events {
+		return s.printJSON(format.Parse(string(text), definitions))
+	}
+	stream := format.Stream(definitions)
+	var events []parsers.Event
+	for i := range text {
+		events = append(events, stream.Feed(string(text[i:i+1]))...)
+	}
+	events = append(events, stream.Finish()...)
+	if !c.Events {
+		return s.printJSON(parsers.Assemble(events))
+	}
+	for _, e := range events {
+		if err := s.printJSON(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *session) printJSON(v any) error {
+	line, err := chat.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.app.Stdout, "%s\n", line)
+	return err
+}
+
+// readTools reads tool definitions: a list, or an object with the list under
+// "tools"; each entry is a function definition or holds one under "function".
+func readTools(path string) ([]parsers.Tool, error) {
+	if path == "" {
+		return nil, nil
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the tool definitions: %w", err)
+	}
+	if !gjson.ValidBytes(raw) {
+		return nil, fmt.Errorf("the tool definitions in %s are not valid JSON", path)
+	}
+	list := gjson.ParseBytes(raw)
+	if inner := list.Get("tools"); list.IsObject() && inner.IsArray() {
+		list = inner
+	}
+	if !list.IsArray() {
+		return nil, fmt.Errorf("%s holds no list of tool definitions", path)
+	}
+	var tools []parsers.Tool
+	for i, entry := range list.Array() {
+		if inner := entry.Get("function"); inner.IsObject() {
+			entry = inner
+		}
+		t := parsers.Tool{Name: entry.Get("name").String(), Description: entry.Get("description").String()}
+		if schema := entry.Get("parameters"); schema.IsObject() {
+			t.Parameters = json.RawMessage(schema.Raw)
+		}
+		if t.Name == "" {
+			return nil, fmt.Errorf("%s: definition %d has no name", path, i+1)
+		}
+		tools = append(tools, t)
+	}
+	return tools, nil
+}
