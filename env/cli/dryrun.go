@@ -7,7 +7,6 @@ import (
 
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
-	"github.com/hermes-env/hermes-env/toolcontext/tools"
 )
 
 // describe says what would run, and runs nothing: no model, no sandbox, no file.
@@ -40,14 +39,10 @@ func (j *job) describe() error {
 		}
 		fmt.Fprintf(out, "  model      %s at %s (%s)\n", s.ModelName, s.BaseURL, key)
 	}
-	selection := tools.Selection{Enabled: c.EnabledToolsets, Disabled: c.DisabledToolsets, Distribution: c.Distribution}
-	if err := j.registry.Check(selection); err != nil {
-		return fail(ExitUsage, err)
-	}
 	if c.Distribution != "" {
 		fmt.Fprintf(out, "  tools      drawn per group from distribution %s\n", c.Distribution)
 	} else {
-		resolution, err := j.registry.Resolve(selection, nil)
+		resolution, err := j.registry.Resolve(j.selection(), nil)
 		if err != nil {
 			return fail(ExitUsage, err)
 		}

@@ -28,9 +28,11 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
+// fail gives an error its exit code, unless it has one already.
 func fail(code int, err error) error {
-	if err == nil {
-		return nil
+	var known *failure
+	if err == nil || errors.As(err, &known) {
+		return err
 	}
 	return &failure{code, err}
 }

@@ -62,7 +62,8 @@ func (j *job) startModel(ctx context.Context) (_ *modelClient, err error) {
 		}
 		m.rawText = raw
 		base := s.BaseURL
-		if scheme, script, ok := s.Embedded(); ok && scheme == replayScheme {
+		scheme, script, embedded := s.Embedded()
+		if embedded && scheme == replayScheme {
 			if base, err = j.startReplay(ctx, m, script); err != nil {
 				return nil, err
 			}
@@ -75,7 +76,7 @@ func (j *job) startModel(ctx context.Context) (_ *modelClient, err error) {
 		if s.StallTimeout == 0 {
 			server.StallTimeout = -1
 		}
-		if s.HealthCheck {
+		if s.HealthCheck && !embedded {
 			if err := j.probe(ctx, server); err != nil {
 				return nil, err
 			}

@@ -131,7 +131,13 @@ func (j *job) build() error {
 	if j.registry, err = tools.NewRegistry(list...); err != nil {
 		return fmt.Errorf("tools of environment %s: %w", j.cfg.Environment, err)
 	}
-	return nil
+	return j.registry.Check(j.selection())
+}
+
+// selection is the choice of tools that the configuration makes.
+func (j *job) selection() tools.Selection {
+	c := j.cfg.Env
+	return tools.Selection{Enabled: c.EnabledToolsets, Disabled: c.DisabledToolsets, Distribution: c.Distribution}
 }
 
 func (j *job) run(ctx context.Context, drain <-chan struct{}, failUnder *float64) (err error) {

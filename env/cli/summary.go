@@ -32,7 +32,7 @@ func (p *textPrinter) Summary(s *env.Summary, cfg *config.Resolved) {
 		line("passed", "%.1f %% of the scored rollouts (score >= %g)", 100*s.PassRate, cfg.Env.PassThreshold)
 	}
 	line("rollouts", "%s", outcomesText(s))
-	if s.Score.N < s.Rollouts && s.Score.N > 0 && !math.IsNaN(s.UnscoredAsZero) {
+	if s.Unscored() > 0 && s.Score.N > 0 {
 		line("", "counting every unscored rollout as 0 the score would be %.3f", s.UnscoredAsZero)
 	}
 	if len(s.Items) > 1 && len(s.Items) <= maxItemsShown && cfg.Mode == config.Evaluate {
