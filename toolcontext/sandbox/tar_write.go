@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // WriteTar writes a file or a directory with all below as a tar stream whose names
@@ -119,6 +120,8 @@ func (a *archive) header(info fs.FileInfo, name, target string) error {
 		return err
 	}
 	h.Name = name
+	// Stored in whole seconds; rounding up would put a file into the future.
+	h.ModTime = h.ModTime.Truncate(time.Second)
 	h.Uid, h.Gid, h.Uname, h.Gname = 0, 0, "", ""
 	if err := a.tw.WriteHeader(h); err != nil {
 		return fmt.Errorf("store %s: %w", name, err)
