@@ -190,8 +190,11 @@ func TestAnswersLargerThanTheCapAreRefused(t *testing.T) {
 }
 
 func TestABodyOfBracketsDoesNotEndTheProcess(t *testing.T) {
-	server := modeltest.NewServer(t, modeltest.Always(modeltest.Raw(200, "application/json", strings.Repeat("[", 30<<20))))
-	_, err := newChat(t, model.Server{BaseURL: server.URL}).Complete(t.Context(), hello())
+	transport := roundTrip(func(*http.Request) (*http.Response, error) {
+		body := strings.NewReader(strings.Repeat("[", 10<<20))
+		return &http.Response{StatusCode: 200, ContentLength: body.Size(), Body: io.NopCloser(body)}, nil
+	})
+	_, err := newChat(t, model.Server{BaseURL: "http://test/v1", Transport: transport}).Complete(t.Context(), hello())
 	require.Equal(t, model.KindInvalidResponse, model.KindOf(err))
 	require.Less(t, len(err.Error()), 1000)
 }

@@ -314,9 +314,8 @@ func (q *waitQueue) len() int {
 // older one, so that memory stays bounded without anyone reporting ends.
 type affinities struct {
 	newer, older map[string]int
+	half         int // size of one half, 0 means 65,536
 }
-
-const maxAffinities = 1 << 16
 
 func (a *affinities) get(key string) (int, bool) {
 	if key == "" {
@@ -333,7 +332,11 @@ func (a *affinities) set(key string, member int) {
 	if key == "" {
 		return
 	}
-	if a.newer == nil || len(a.newer) >= maxAffinities {
+	half := a.half
+	if half == 0 {
+		half = 1 << 16
+	}
+	if a.newer == nil || len(a.newer) >= half {
 		a.newer, a.older = make(map[string]int), a.newer
 	}
 	a.newer[key] = member

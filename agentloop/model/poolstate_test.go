@@ -171,12 +171,12 @@ func TestCommonWaitersAreServedInOrderOfArrival(t *testing.T) {
 }
 
 func TestAffinitiesStayBounded(t *testing.T) {
-	var a affinities
-	for i := range 3 * maxAffinities {
+	a := affinities{half: 100}
+	for i := range 300 {
 		a.set(fmt.Sprint(i), i%3)
 		a.set("busy", 2)
 	}
-	require.LessOrEqual(t, len(a.newer)+len(a.older), 2*maxAffinities)
+	require.LessOrEqual(t, len(a.newer)+len(a.older), 200)
 	i, ok := a.get("busy")
 	require.True(t, ok)
 	require.Equal(t, 2, i)

@@ -70,7 +70,7 @@ func Parse(name string, data []byte) (*Script, error) {
 
 // Bounds of a script, so that aliases within aliases can't grow without end.
 const (
-	maxNodes = 1 << 20
+	maxNodes = 1 << 18
 	maxDepth = 100
 )
 
