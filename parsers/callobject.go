@@ -81,7 +81,7 @@ func argumentsText(value string, verbatimString bool) (string, bool) {
 // them, but for outer white space.
 func verbatimCall(id, name, arguments string, truncated bool) Call {
 	arguments = strings.TrimSpace(arguments)
-	if arguments == "" && !truncated {
+	if arguments == "" {
 		arguments = "{}"
 	}
 	return Call{

@@ -226,9 +226,6 @@ func (p *pass) call(c Call) {
 	if p.failed {
 		return
 	}
-	if c.Arguments == "" {
-		c.Arguments = "{}"
-	}
 	switch {
 	case p.open != nil:
 		c.ID = p.open.id
