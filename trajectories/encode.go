@@ -100,7 +100,7 @@ func AppendRollout(dst []byte, r *Rollout) ([]byte, error) {
 	if !utf8.Valid(e.buf[start:]) {
 		// Only a string inside a message or the metadata can hold such bytes; strict
 		// readers would refuse the whole file because of them.
-		e.buf = append(e.buf[:start], bytes.ToValidUTF8(e.buf[start:], []byte("\uFFFD"))...)
+		e.buf = appendValidUTF8(e.buf[:start:start], e.buf[start:])
 	}
 	return e.buf, nil
 }

@@ -1,7 +1,6 @@
 package trajectories
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"unicode"
@@ -142,11 +141,18 @@ func hexRune(digits []byte) rune {
 	return r
 }
 
+// appendValidUTF8 appends text with U+FFFD for every byte that is not UTF-8, one
+// for each as chat.AppendString does.
 func appendValidUTF8(dst, text []byte) []byte {
 	if utf8.Valid(text) {
 		return append(dst, text...)
 	}
-	return append(dst, bytes.ToValidUTF8(text, []byte("\uFFFD"))...)
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		dst = utf8.AppendRune(dst, r)
+		text = text[size:]
+	}
+	return dst
 }
 
 // embeddedJSON returns the JSON text of s when s is an object or an array, and

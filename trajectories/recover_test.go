@@ -119,6 +119,17 @@ func TestADamagedLineIsNamedAndNothingIsChanged(t *testing.T) {
 	}
 }
 
+func TestALineThatCanNotBeConvertedIsNamed(t *testing.T) {
+	dir := startedRun(t, 1)
+	broken := strings.Replace(encoded(t, simple("broken", 0, 0)), `"finished_at":"2026`, `"finished_at":"x`, 1)
+	appendTo(t, filepath.Join(dir, rolloutsFile), broken+"\n")
+	_, err := resume(dir, testInfo(t), testSettings())
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorContains(t, err, "rollout broken-0-0")
+	require.ErrorContains(t, err, "finished_at")
+	require.Len(t, readLines(t, filepath.Join(dir, rolloutsFile)), 2)
+}
+
 func TestTrajectoriesAreBroughtBackInStepWithRollouts(t *testing.T) {
 	for name, damage := range map[string]func(lines []string) string{
 		"missing":           func([]string) string { return "" },

@@ -68,10 +68,10 @@ func TestTimesAreWrittenInUTC(t *testing.T) {
 
 func TestInvalidUTF8IsReplaced(t *testing.T) {
 	r := simple("a\xffb", 0, 0)
-	r.Messages = append(r.Messages, message(t, "{\"role\":\"user\",\"content\":\"x\xfey\"}"))
+	r.Messages = append(r.Messages, message(t, "{\"role\":\"user\",\"content\":\"x\xfe\xffy\"}"))
 	line := encoded(t, r)
 	require.Equal(t, "a\uFFFDb", gjson.Get(line, "item_id").Str)
-	require.Equal(t, "x\uFFFDy", gjson.Get(line, "messages.2.content").Str)
+	require.Equal(t, "x\uFFFD\uFFFDy", gjson.Get(line, "messages.2.content").Str)
 }
 
 func TestARecordThatWouldBeUntrueIsRefused(t *testing.T) {

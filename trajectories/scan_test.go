@@ -33,8 +33,8 @@ func TestLinesOfAnyLengthAreReadWithTheirPlace(t *testing.T) {
 	require.Equal(t, io.EOF, err)
 }
 
-// FuzzResume opens a run whose rollouts.jsonl holds anything at all: it either
-// refuses and changes nothing, or keeps every whole line and is clean from then on.
+// FuzzResume opens a run whose rollouts.jsonl holds anything at all: every whole
+// line stays, and a run that could be opened is clean from then on.
 func FuzzResume(f *testing.F) {
 	first, second := encoded(f, simple("a", 0, 0)), encoded(f, simple("a", 0, 1))
 	f.Add([]byte(first + "\n" + second + "\n"))
@@ -51,14 +51,13 @@ func FuzzResume(f *testing.F) {
 		run, err := resume(dir, testInfo(t), testSettings())
 		after, readErr := os.ReadFile(path)
 		require.NoError(t, readErr)
+		whole := content[:bytes.LastIndexByte(content, '\n')+1]
+		require.True(t, bytes.HasPrefix(after, whole), "a whole line was lost")
 		if err != nil {
 			require.True(t, errors.Is(err, ErrCorrupt), "%v", err)
-			require.Equal(t, content, after)
 			return
 		}
 		require.NoError(t, run.Close(StatusInterrupted))
-		whole := content[:bytes.LastIndexByte(content, '\n')+1]
-		require.True(t, bytes.HasPrefix(after, whole), "a whole line was lost")
 		require.True(t, len(after) == 0 || after[len(after)-1] == '\n')
 		require.Equal(t, run.Len(), bytes.Count(after, []byte{'\n'}))
 		again, err := resume(dir, testInfo(t), testSettings())
