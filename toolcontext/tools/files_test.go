@@ -131,6 +131,16 @@ func TestReadFileDecodesUTF16(t *testing.T) {
 	require.EqualValues(t, 2, page.Get("total_lines").Int())
 }
 
+func TestReadFileShowsNotebooksAsText(t *testing.T) {
+	r := newRollout(t, tools.Options{})
+	r.put("n.ipynb", `{"cells":[{"cell_type":"code","source":["x = 1\n","x"]}]}`)
+	require.Equal(t, "1|[cell 1: code]\n2|x = 1\n3|", r.do("read_file", "path", "n.ipynb", "limit", 2).Get("content").String())
+	r.put("broken.ipynb", "{oops\n")
+	require.Equal(t, "1|{oops\n2|", r.do("read_file", "path", "broken.ipynb").Get("content").String())
+	r.put("broken.docx", "PK\x03\x04\x00")
+	require.True(t, r.do("read_file", "path", "broken.docx").Get("is_binary").Bool())
+}
+
 func TestReadFileAnswersRepeatedReadsShortly(t *testing.T) {
 	r := newRollout(t, tools.Options{})
 	r.put("f", "one\n")

@@ -25,7 +25,7 @@ func ReadFile() Tool {
 		Toolset: "file",
 		Description: "Read a text file of the sandbox as numbered lines (N|text). Use this instead of cat, head or tail. " +
 			"Large files are read page by page with offset and limit; lines over 2,000 characters are cut. " +
-			"A missing file gets suggestions of similar names. Images and other binary files can't be read.",
+			"A missing file gets suggestions of similar names. Notebooks (.ipynb), .docx and .xlsx are shown as text; images and other binary files can't be read.",
 		Parameters: []byte(`{"type":"object","properties":{` +
 			`"path":{"type":"string","description":"Path of the file (absolute, relative or ~/path)"},` +
 			`"offset":{"type":"integer","minimum":1,"default":1,"description":"Line to start from, counted from 1 (default 1)"},` +
@@ -126,15 +126,23 @@ func (s *State) showPage(ctx context.Context, name string, info fileInfo, sample
 		result.Hint = "This is an image; its content can't be shown as text."
 		return encode(result), nil
 	}
+	if extract := extractorFor(name); extract != nil && info.size <= maxWholeFile {
+		_, whole, err := s.readWhole(ctx, name, maxWholeFile)
+		if err != nil {
+			return fileResult(fmt.Errorf("read %s: %w", name, err))
+		}
+		// A document that can't be read is shown as what it is: text or a binary file.
+		if text, err := extract(whole); err == nil {
+			return s.converted(name, result, text, start, limit)
+		}
+	}
 	if order := utf16Order(sample); order != nil && info.size <= maxWholeFile {
 		_, whole, err := s.readWhole(ctx, name, maxWholeFile)
 		if err != nil {
 			return fileResult(fmt.Errorf("read %s: %w", name, err))
 		}
 		if text := decodeUTF16(whole, order); !strings.ContainsRune(text, 0) {
-			result.TotalLines = strings.Count(text, "\n")
-			info.lines, info.finalNewline = result.TotalLines, strings.HasSuffix(text, "\n")
-			return s.numbered(name, result, pageOf(text, start, limit), info, start, limit)
+			return s.converted(name, result, text, start, limit)
 		}
 	}
 	if isBinary(sample) || hasBinaryName(name) {
@@ -147,6 +155,13 @@ func (s *State) showPage(ctx context.Context, name string, info fileInfo, sample
 		text = strings.TrimSuffix(text, "\n") // the line cutter ends every line
 	}
 	return s.numbered(name, result, text, info, start, limit)
+}
+
+// converted shapes a page of text that is not in the file in this form.
+func (s *State) converted(name string, result readResult, text string, start, limit int) (string, error) {
+	result.TotalLines = strings.Count(text, "\n")
+	info := fileInfo{size: len(text), lines: result.TotalLines, finalNewline: strings.HasSuffix(text, "\n")}
+	return s.numbered(name, result, pageOf(text, start, limit), info, start, limit)
 }
 
 // numbered shapes a page. A page keeps its final newline and is then split, so an
