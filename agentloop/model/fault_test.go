@@ -3,6 +3,8 @@ package model_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -214,4 +216,17 @@ func TestTheCallersContextEndsARequestAtOnce(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.Zero(t, server.RequestCount())
 	})
+}
+
+func TestARefusalWithoutReadingTheBodyIsUnderstood(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(413)
+		_, _ = w.Write([]byte("Request Entity Too Large"))
+	}))
+	defer server.Close()
+	client := newChat(t, model.Server{BaseURL: server.URL + "/v1"})
+	for range 3 {
+		_, err := client.Complete(t.Context(), &model.Request{Messages: []chat.Message{chat.User(strings.Repeat("x", 8<<20))}})
+		require.Equal(t, model.KindPayloadTooLarge, model.KindOf(err), "%v", err)
+	}
 }

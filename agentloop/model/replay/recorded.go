@@ -3,6 +3,7 @@ package replay
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,7 +25,7 @@ func FromRollouts(r io.Reader) (*Script, error) {
 		if readErr != nil && !errors.Is(readErr, io.EOF) {
 			return nil, fmt.Errorf("read recorded rollouts, line %d: %w", number, readErr)
 		}
-		torn := readErr != nil && !gjson.ValidBytes(line) // the writer was stopped in the middle
+		torn := readErr != nil && !json.Valid(line) // the writer was stopped in the middle
 		if text := bytes.TrimSpace(line); len(text) > 0 && !torn {
 			prompt, variant, err := recordedVariant(text)
 			if err != nil {
@@ -54,7 +55,7 @@ func FromRollouts(r io.Reader) (*Script, error) {
 }
 
 func recordedVariant(line []byte) (prompt string, v Variant, err error) {
-	if !gjson.ValidBytes(line) {
+	if !json.Valid(line) {
 		return "", Variant{}, errors.New("not valid JSON")
 	}
 	messages := gjson.GetBytes(line, "messages")

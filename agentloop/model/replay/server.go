@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -155,7 +156,7 @@ type request struct {
 
 func readRequest(body []byte) (request, string) {
 	var r request
-	if !gjson.ValidBytes(body) {
+	if !json.Valid(body) {
 		return r, "the body is not valid JSON"
 	}
 	root := gjson.ParseBytes(body)
