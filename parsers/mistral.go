@@ -13,14 +13,13 @@ const (
 //	[TOOL_CALLS][{"name": "f", "arguments": {"a": 1}}, …]
 //	[TOOL_CALLS]f[CALL_ID]abcdefghi[ARGS]{"a": 1}[TOOL_CALLS]…
 //
-// What follows the first marker decides which. The end of the arguments is
-// found by the JSON grammar, so that a marker inside a string is data.
+// What follows a marker decides which. The end of the arguments is found by the
+// JSON grammar, so that a marker inside a string is data.
 type mistralMachine struct {
 	state mistralState
 	pos   int
 	start int // of what follows the marker, later of the JSON
 	seg   int // of what follows the marker
-	array bool
 	id    string
 	name  string
 	value jsonScanner
@@ -30,9 +29,8 @@ type mistralState uint8
 
 const (
 	mistralText  mistralState = iota // before the first marker
-	mistralMode                      // behind the first marker
+	mistralMode                      // behind a marker
 	mistralSkip                      // looking for the next marker
-	mistralBody                      // array form: before the JSON
 	mistralArray                     // array form: inside the JSON
 	mistralName                      // name form: before the {
 	mistralValue                     // name form: inside arguments that are JSON so far
@@ -56,34 +54,24 @@ func (m *mistralMachine) step(p *pass) bool {
 			return false
 		}
 		p.mark(i)
-		m.pos, m.state = i+len(mistralCalls), mistralMode
-		m.seg = m.pos
+		m.segment(i + len(mistralCalls))
 	case mistralMode:
 		at, ok := p.skipSpace(m.pos)
 		m.pos = at
 		if !ok {
 			return false
 		}
-		m.array = p.text[at] == '[' || p.text[at] == '{'
-		m.segment(m.seg)
+		m.state = mistralName
+		if p.text[at] == '[' || p.text[at] == '{' {
+			m.start, m.state = at, mistralArray
+			m.value.reset(at)
+		}
 	case mistralSkip:
 		i := p.find(&m.pos, mistralCalls)
 		if i < 0 {
 			return false
 		}
 		m.segment(i + len(mistralCalls))
-	case mistralBody:
-		at, ok := p.skipSpace(m.pos)
-		m.pos = at
-		if !ok {
-			return false
-		}
-		m.start = at
-		m.value.reset(at)
-		m.state = mistralSkip
-		if p.text[at] == '[' || p.text[at] == '{' {
-			m.state = mistralArray
-		}
 	case mistralArray:
 		return m.arrayForm(p)
 	case mistralName:
@@ -110,10 +98,7 @@ func (m *mistralMachine) step(p *pass) bool {
 
 // segment goes to what follows a marker.
 func (m *mistralMachine) segment(at int) {
-	m.pos, m.seg, m.state = at, at, mistralName
-	if m.array {
-		m.state = mistralBody
-	}
+	m.pos, m.seg, m.state = at, at, mistralMode
 }
 
 // arrayForm reads the JSON of the array form. What follows it is ignored.

@@ -58,7 +58,9 @@ type Parser interface {
 
 // Stream reads one response that arrives in pieces. It is used from one
 // goroutine. However the text is cut, [Assemble] of all the events gives what
-// [Parser.Parse] gives for the whole text.
+// [Parser.Parse] gives for the whole text. Content is reported at once, but for
+// what may become a marker; a call as soon as it has a name or, where a later
+// error in its block would make it text, when its block is complete.
 type Stream interface {
 	// Feed takes the next piece of text and returns what became certain by it.
 	Feed(delta string) []Event
