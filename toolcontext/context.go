@@ -106,20 +106,25 @@ func IsInfrastructure(err error) bool {
 // Open creates the sandbox now instead of on first use. Its error is an *tools.InfrastructureError.
 func (c *Context) Open(ctx context.Context) error {
 	_, err := c.sandbox(ctx, true)
-	if err != nil {
-		return &tools.InfrastructureError{Op: "open the sandbox", Err: err}
-	}
-	return nil
+	return err
 }
 
 // Sandbox returns the rollout's one sandbox, creating it when this is the first
-// use. A creation that failed is not tried again. After Cleanup it returns
-// sandbox.ErrClosed.
+// use. A creation that failed is not tried again. Its error is an
+// *tools.InfrastructureError; after Cleanup it wraps sandbox.ErrClosed.
 func (c *Context) Sandbox(ctx context.Context) (sandbox.Sandbox, error) {
 	return c.sandbox(ctx, false)
 }
 
 func (c *Context) sandbox(ctx context.Context, eager bool) (sandbox.Sandbox, error) {
+	box, err := c.obtain(ctx, eager)
+	if err != nil {
+		return nil, &tools.InfrastructureError{Op: "open the sandbox", Err: err}
+	}
+	return box, nil
+}
+
+func (c *Context) obtain(ctx context.Context, eager bool) (sandbox.Sandbox, error) {
 	if box, closed := c.current(); box != nil || closed {
 		return open(box, closed)
 	}

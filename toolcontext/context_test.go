@@ -127,7 +127,11 @@ func TestAFailedCreationIsInfrastructureAndNotTriedAgain(t *testing.T) {
 		require.ErrorContains(t, err, "create the local sandbox: no space left")
 	}
 	require.True(t, toolcontext.IsInfrastructure(tc.Open(context.Background())))
-	_, err := tc.ReadFile(context.Background(), "x")
+	_, err := tc.Sandbox(context.Background())
+	require.True(t, toolcontext.IsInfrastructure(err))
+	_, err = tc.Spill(context.Background(), "terminal", "id", "text")
+	require.True(t, toolcontext.IsInfrastructure(err))
+	_, err = tc.ReadFile(context.Background(), "x")
 	require.True(t, toolcontext.IsInfrastructure(err))
 	require.Equal(t, 1, provider.creates)
 	require.False(t, toolcontext.IsInfrastructure(errors.New("something else")))

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"path"
 	"strings"
-
-	"github.com/hermes-env/hermes-env/toolcontext/tools"
 )
 
 // spillDir is where full results go, below the sandbox's directory for scratch files.
@@ -22,7 +20,7 @@ const maxSpillName = 120
 func (c *Context) Spill(ctx context.Context, tool, callID, text string) (string, error) {
 	box, err := c.Sandbox(ctx)
 	if err != nil {
-		return "", &tools.InfrastructureError{Op: "open the sandbox", Err: err}
+		return "", fmt.Errorf("spill the result of %s: %w", tool, err)
 	}
 	if callID == "" {
 		callID = tool

@@ -199,6 +199,7 @@ func (s *State) readWhole(ctx context.Context, name string, limit int) (fileInfo
 // per fact: "error TEXT", or "dirs 0|1", "verified" where a program could compare
 // more than the size, "path TARGET".
 const writeScript = `t=$1; n=0; tmp=
+trap '[ -z "$tmp" ] || rm -f "$tmp"; exit 1' HUP INT TERM
 fail() { printf 'error %s\n' "$1"; [ -z "$tmp" ] || rm -f "$tmp"; exit 0; }
 while [ -L "$t" ]; do
   n=$((n+1)); [ "$n" -le 40 ] || fail "too many levels of links"

@@ -25,7 +25,7 @@ func Patch() Tool {
 			`"old_string":{"type":"string","description":"Text to find, with enough of its surroundings to be unique"},` +
 			`"new_string":{"type":"string","description":"Text to put in its place; empty to delete it"},` +
 			`"replace_all":{"type":"boolean","default":false,"description":"Replace every occurrence instead of requiring a unique one"}` +
-			`},"required":["mode","path","old_string","new_string"]}`),
+			`},"required":["mode"]}`),
 		Handler: runPatch,
 	}
 }

@@ -84,10 +84,11 @@ func NewState(open func(context.Context) (sandbox.Sandbox, error), options Optio
 // Sandbox returns the rollout's sandbox; its error is an *InfrastructureError.
 func (s *State) Sandbox(ctx context.Context) (sandbox.Sandbox, error) {
 	box, err := s.open(ctx)
-	if err != nil {
-		return nil, &InfrastructureError{Op: "open the sandbox", Err: err}
+	var broken *InfrastructureError
+	if err != nil && !errors.As(err, &broken) {
+		err = &InfrastructureError{Op: "open the sandbox", Err: err}
 	}
-	return box, nil
+	return box, err
 }
 
 // Detach ends the model's part of the rollout: from now on commands run outside the

@@ -26,7 +26,7 @@ func Terminal() Tool {
 			"For files prefer read_file, write_file, patch and search_files over cat, echo, sed and grep.",
 		Parameters: []byte(`{"type":"object","properties":{` +
 			`"command":{"type":"string","description":"The command to run"},` +
-			`"timeout":{"type":"integer","minimum":1,"description":"Longest time to wait in seconds; the command is killed after it (default 180, at most 600)"},` +
+			`"timeout":{"type":"integer","minimum":1,"description":"Longest time to wait in seconds, normally at most 600; the command is killed after it (default: set by the environment)"},` +
 			`"workdir":{"type":"string","description":"Absolute path of the directory to run this command in (default: the session's working directory)"}` +
 			`},"required":["command"]}`),
 		Handler: runTerminal,
