@@ -138,6 +138,30 @@ func (p *pass) skipSpace(from int) (int, bool) {
 	return from, false
 }
 
+// lookahead says what stands at a position.
+type lookahead uint8
+
+const (
+	lookMore  lookahead = iota // the text ends inside what is looked for
+	lookFound                  // it is there
+	lookOther                  // something else is there
+)
+
+// look says which of the words, if any, stands at pos.
+func (p *pass) look(pos int, words ...string) (lookahead, int) {
+	rest, partial := p.text[pos:], false
+	for i, w := range words {
+		if strings.HasPrefix(rest, w) {
+			return lookFound, i
+		}
+		partial = partial || strings.HasPrefix(w, rest)
+	}
+	if partial {
+		return lookMore, 0
+	}
+	return lookOther, 0
+}
+
 // content says that text up to end is content if no call comes before it.
 func (p *pass) content(end int) {
 	if p.cut >= 0 || !p.stream || p.started > 0 {

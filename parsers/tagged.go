@@ -1,7 +1,5 @@
 package parsers
 
-import "strings"
-
 // taggedJSON reads formats that put JSON between two tags, such as
 //
 //	<tool_call>
@@ -37,30 +35,6 @@ const (
 	taggedClose                    // behind the JSON
 	taggedEnd                      // nothing that follows matters
 )
-
-// lookahead says what stands at a position.
-type lookahead uint8
-
-const (
-	lookMore  lookahead = iota // the text ends inside what is looked for
-	lookFound                  // it is there
-	lookOther                  // something else is there
-)
-
-// look says which of the words, if any, stands at pos.
-func (p *pass) look(pos int, words ...string) (lookahead, int) {
-	rest, partial := p.text[pos:], false
-	for i, w := range words {
-		if strings.HasPrefix(rest, w) {
-			return lookFound, i
-		}
-		partial = partial || strings.HasPrefix(w, rest)
-	}
-	if partial {
-		return lookMore, 0
-	}
-	return lookOther, 0
-}
 
 func (m *taggedJSON) scan(p *pass) {
 	for !p.failed {
