@@ -3,6 +3,7 @@ package trajectories
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -180,7 +181,11 @@ func thinkTags(content string) string {
 
 // toolTurn is the value of the tool messages that follow one assistant message.
 func toolTurn(results []toolAnswer) string {
-	var block []byte
+	size := 0
+	for _, a := range results {
+		size += len(a.text) + len(a.text)/8 + len(a.id) + len(a.name) + 96
+	}
+	block := make([]byte, 0, size)
 	for i, a := range results {
 		if i > 0 {
 			block = append(block, '\n')
@@ -207,7 +212,11 @@ const publishedTime = "2006-01-02T15:04:05.000000"
 // the same keys with the same types, whatever happened in the rollout.
 func (s *ShareGPT) Append(dst []byte, r *Rollout) []byte {
 	turns, invalid, stats := s.convert(r.Messages, r.Tools)
-	e := encoder{buf: appendViewPrefix(dst, r.ID)}
+	size := 2048 + 128*len(s.names)
+	for _, t := range turns {
+		size += len(t.Value) + len(t.Value)/8 + 32
+	}
+	e := encoder{buf: appendViewPrefix(slices.Grow(dst, size), r.ID)}
 	e.text("item_id", r.ItemID)
 	e.integer("prompt_index", int64(r.Group))
 	e.key("conversations")

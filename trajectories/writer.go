@@ -97,7 +97,7 @@ func (r *Run) prepare(ctx context.Context, rollout *Rollout) (request, error) {
 	q.line = append(line, '\n')
 	q.entry = entryOf(rollout, int64(len(line)))
 	if rollout.Trained() {
-		q.view = append(r.convert.Append(make([]byte, 0, size), rollout), '\n')
+		q.view = append(r.convert.Append(nil, rollout), '\n')
 	}
 	return q, nil
 }
