@@ -99,7 +99,7 @@ func hostile(f *Format) map[string]func(size int) string {
 		"Kimi headers":           kimiSectionBegin + kimiCallBegin + "functions.f:0" + kimiArgsBegin,
 		"Kimi calls with one id": kimiSectionBegin + kimiCall("functions.f:0", "{}"),
 		"harmony headers":        "<|start|>assistant<|channel|>", "harmony calls": "<|channel|>commentary to=f<|message|>{",
-		"blanks": " ", "blanks after a call": `<tool_call>{"name":"f"} `, "pythonic": "[f(a=[", "strings side by side": "[f(a='x' ", "gemma": "<|tool_call>call:f{a:[{", "gemma quotes": `<|tool_call>call:f{a:<|"|>`,
+		"blanks": " ", "blanks in a name": "[TOOL_CALLS]f[", "blanks after a call": `<tool_call>{"name":"f"} `, "pythonic": "[f(a=[", "strings side by side": "[f(a='x' ", "gemma": "<|tool_call>call:f{a:[{", "gemma quotes": `<|tool_call>call:f{a:<|"|>`,
 		"invokes": "<minimax:tool_call><invoke name=\"f\"><parameter name=\"a\">",
 	}
 	for name, marker := range opening {

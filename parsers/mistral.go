@@ -127,7 +127,7 @@ func (m *mistralMachine) arrayForm(p *pass) bool {
 }
 
 // header reads the name and id, which end at the first {. A segment without one
-// is no call.
+// is no call, and what precedes [{ is no name: the array form starts there.
 func (m *mistralMachine) header(p *pass) bool {
 	for {
 		i := p.indexAny(m.pos, "{[")
@@ -145,6 +145,11 @@ func (m *mistralMachine) header(p *pass) bool {
 			return true
 		case found == lookMore && !p.final:
 			return false
+		}
+		if strings.HasPrefix(p.text[m.pos:], "[{") {
+			m.start, m.state = m.pos, mistralArray
+			m.value.reset(m.pos)
+			return true
 		}
 		m.pos++
 	}

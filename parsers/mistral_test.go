@@ -47,6 +47,7 @@ func TestMistral(t *testing.T) {
 		{"malformed arguments with a balanced end", `[TOOL_CALLS]f{a: 1} rest[TOOL_CALLS]g{}`, nil, []string{"null", "f {a: 1} (invalid)", "g {}"}},
 		{"malformed arguments without an end", `[TOOL_CALLS]f{"a": "b}[TOOL_CALLS]g{"c": 1}`, nil, []string{"null", `f {"a": "b} (truncated) (invalid)`, `g {"c": 1}`}},
 		{"a segment without arguments among others", `[TOOL_CALLS]f[TOOL_CALLS]g{}`, nil, []string{"null", "g {}"}},
+		{"words before the array", `[TOOL_CALLS] Sure: [{"name": "f", "arguments": {}}]`, nil, []string{"null", "f {}"}},
 		{"both forms after each other", `[TOOL_CALLS]f{}[TOOL_CALLS] [{"name": "g"}][TOOL_CALLS]h[ARGS]{}`, nil, []string{"null", "f {}", "g {}", "h {}"}},
 		{"reasoning stays in the content", `[THINK]hm[/THINK]Hi[TOOL_CALLS]f{}`, nil, []string{"[THINK]hm[/THINK]Hi", "f {}"}},
 		{"names with signs", `[TOOL_CALLS]mcp__x.y-z{}`, nil, []string{"null", "mcp__x.y-z {}"}},
