@@ -37,7 +37,15 @@ type Sizer interface {
 	EvalSize() int
 }
 
-func (r *Runner) plannedEvaluate() int {
+// planned returns how many rollouts the whole run has, -1 when unknown. Process
+// may have fewer: its items can come to an end.
+func (r *Runner) planned() int {
+	if r.itemsEnded {
+		return r.yielded
+	}
+	if r.opts.Mode == config.Process {
+		return r.opts.Config.TotalSteps * r.opts.Config.GroupSize
+	}
 	if s, ok := r.opts.Environment.(Sizer); ok {
 		return s.EvalSize() * r.opts.Config.Attempts
 	}
@@ -54,6 +62,7 @@ func (r *Runner) groups(ctx context.Context) iter.Seq2[*group, error] {
 	}
 	return func(yield func(*group, error) bool) {
 		number := 0
+		defer func() { r.yielded = number * size }()
 		for item, err := range r.items(ctx) {
 			if err == nil {
 				err = item.fillDigest()
@@ -71,6 +80,7 @@ func (r *Runner) groups(ctx context.Context) iter.Seq2[*group, error] {
 				return
 			}
 		}
+		r.itemsEnded = ctx.Err() == nil
 	}
 }
 
@@ -114,6 +124,10 @@ func (r *Runner) items(ctx context.Context) iter.Seq2[Item, error] {
 // todo returns the attempts of a group that have to run. Attempts recorded for
 // another version of the item are taken out of the run first.
 func (r *Runner) todo(g *group) ([]int, error) {
+	if known, ok := r.stepItems[g.step]; ok && known != g.item.ID {
+		return nil, fmt.Errorf("%w: step %d of the run was item %q, now the environment %s hands out %q: start a new run, or make NextItem give the same items in the same order every time",
+			ErrItemsChanged, g.step, known, r.opts.Environment.Name(), g.item.ID)
+	}
 	stale := false
 	var missing []int
 	for attempt := range g.size {

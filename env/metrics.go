@@ -28,6 +28,9 @@ func (s *Summary) metrics() []Metric {
 		add(fmt.Sprintf("pass@%d", p.K), p.Value)
 	}
 	add("total_items", float64(len(s.Items)))
+	if s.Planned >= 0 {
+		add("planned_rollouts", float64(s.Planned))
+	}
 	add("total_rollouts", float64(s.Rollouts))
 	add("scored_rollouts", float64(s.Score.N))
 	for _, o := range trajectories.Outcomes() {

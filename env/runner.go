@@ -61,6 +61,8 @@ var (
 	ErrSandbox = errors.New("sandboxes failed")
 	// ErrStore: results can't be written.
 	ErrStore = errors.New("results can't be written")
+	// ErrItemsChanged: the items of a resumed process run come in another order.
+	ErrItemsChanged = errors.New("the items are not those of the run")
 	// ErrInterrupted: the run was told to stop.
 	ErrInterrupted = errors.New("interrupted")
 )
@@ -75,6 +77,10 @@ type Runner struct {
 	slots     slots
 	starting  slots
 	now       func() time.Time
+
+	stepItems  map[int]string // process: the item each recorded step had
+	yielded    int            // rollouts in the groups handed out so far
+	itemsEnded bool           // there are no more
 
 	abort    context.CancelCauseFunc
 	failures atomic.Int64 // infrastructure failures in a row
@@ -183,11 +189,13 @@ func (r *Runner) execute(ctx context.Context) error {
 	if n > 0 {
 		r.opts.Observer.Warn(fmt.Sprintf("%d rollouts of an earlier session ended without a fair try; they moved to superseded.jsonl and run again", n))
 	}
-	if r.opts.Mode == config.Evaluate {
-		r.opts.Observer.Planned(r.plannedEvaluate())
-	} else {
-		r.opts.Observer.Planned(r.opts.Config.TotalSteps * r.opts.Config.GroupSize)
+	if r.opts.Mode == config.Process {
+		r.stepItems = make(map[int]string)
+		for _, e := range r.opts.Store.Entries() {
+			r.stepItems[e.Step] = e.ItemID
+		}
 	}
+	r.opts.Observer.Planned(r.planned())
 	for g, err := range r.groups(ctx) {
 		if err != nil {
 			return err

@@ -538,6 +538,17 @@ func TestAnItemThatChangedIsRunAgain(t *testing.T) {
 	require.NotEmpty(t, h.observer.warnings)
 }
 
+func TestResumingWithItemsInAnotherOrderIsRefused(t *testing.T) {
+	h := newHarness(t, modeltest.Always(modeltest.Text("x")))
+	_, _, err := h.run(t.Context(), config.Process, &counting{items: 3})
+	require.NoError(t, err)
+	h.resume = true
+	_, rollouts, err := h.run(t.Context(), config.Process, &counting{items: 3, next: 1})
+	require.ErrorIs(t, err, env.ErrItemsChanged)
+	require.ErrorContains(t, err, `step 0 of the run was item "item-0"`)
+	require.Len(t, rollouts, 6, "nothing was changed")
+}
+
 func TestConcurrencyStaysWithinItsLimits(t *testing.T) {
 	h := newHarness(t, modeltest.Delayed(modeltest.Always(modeltest.Text("x")), func(*modeltest.Request) time.Duration { return 5 * time.Millisecond }))
 	h.change = func(o *env.Options) { o.Config.MaxEvalWorkers = 7 }

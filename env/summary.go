@@ -44,7 +44,8 @@ type Summary struct {
 	Model       string
 	Dir         string
 
-	Rollouts int
+	Planned  int // rollouts that the whole run has; -1 when unknown
+	Rollouts int // recorded ones
 	Outcomes map[trajectories.Outcome]int
 	Score    Estimate // over scored rollouts
 	// UnscoredAsZero is the mean when every unscored rollout counts as 0.
@@ -73,7 +74,7 @@ func (s *Summary) Unscored() float64 {
 func (r *Runner) summarize(wall time.Duration) *Summary {
 	s := &Summary{
 		Mode: r.opts.Mode, Environment: r.opts.Environment.Name(), Agent: r.opts.Agent, Model: r.opts.ModelName,
-		Dir: r.opts.Store.Dir(), Wall: wall,
+		Dir: r.opts.Store.Dir(), Wall: wall, Planned: r.planned(),
 	}
 	entries := r.opts.Store.Entries()
 	s.add(entries)

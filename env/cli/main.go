@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -17,6 +19,7 @@ import (
 // App is a program made of environments.
 type App struct {
 	Name         string // of the program; "" means hermes-env
+	Command      string // how a user starts it, for hints; "" means Name
 	Environments []env.Definition
 
 	Stdin          io.Reader // nil: empty
@@ -29,10 +32,21 @@ type App struct {
 // Main runs the program with the process's arguments and never returns.
 func Main(environments ...env.Definition) {
 	signals, stop := notifySignals()
-	app := App{Environments: environments, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Signals: signals}
+	app := App{Command: startedAs(os.Args[0]), Environments: environments, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Signals: signals}
 	code := app.Run(context.Background(), os.Args[1:])
 	stop()
 	os.Exit(code)
+}
+
+// startedAs returns what a user typed to start the program, so that hints can be
+// typed the same way. "go run" leaves a path in its cache, which is no use.
+func startedAs(path string) string {
+	if strings.Contains(filepath.ToSlash(path), "/go-build") {
+		if info, ok := debug.ReadBuildInfo(); ok && info.Path != "" {
+			return "go run " + info.Path
+		}
+	}
+	return path
 }
 
 // commands is the grammar of the command line.
@@ -161,16 +175,13 @@ func (a *App) definition(name string) (env.Definition, error) {
 }
 
 func (a *App) printError(err error) {
-	if errors.Is(err, errSilent) {
-		return
-	}
 	text := err.Error()
+	if err == env.ErrInterrupted {
+		text = "stopped before the end; everything that was finished is saved"
+	}
 	var problems *config.Error
 	if errors.As(err, &problems) && len(problems.Problems) > 1 {
 		text = fmt.Sprintf("%d problems in the configuration:\n  %s", len(problems.Problems), strings.ReplaceAll(text, "\n", "\n  "))
 	}
 	fmt.Fprintf(a.Stderr, "error: %s\n", text)
 }
-
-// errSilent marks an error whose message has been printed already.
-var errSilent = errors.New("already reported")

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"golang.org/x/term"
+
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
 	"github.com/hermes-env/hermes-env/parsers"
@@ -236,7 +238,11 @@ func (j *job) verdict(s *env.Summary, failUnder *float64) error {
 
 // resumeCommand is what a user types to go on.
 func (j *job) resumeCommand(dir string) string {
-	parts := []string{j.name, string(j.mode)}
+	program := j.app.Command
+	if program == "" {
+		program = j.name
+	}
+	parts := []string{program, string(j.mode)}
 	if j.flags.File != "" {
 		parts = append(parts, "--config", shellWord(j.flags.File))
 	}
@@ -349,7 +355,4 @@ func closeProvider(p sandbox.Provider) error {
 	return nil
 }
 
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

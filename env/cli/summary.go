@@ -14,6 +14,9 @@ import (
 // maxItemsShown bounds the table of items; longer runs have it in samples.jsonl.
 const maxItemsShown = 20
 
+// maxRatesShown bounds the pass@k shown; metrics.json has all.
+const maxRatesShown = 4
+
 // Summary writes the end of a run for people.
 func (p *textPrinter) Summary(s *env.Summary, cfg *config.Resolved) {
 	var b strings.Builder
@@ -22,9 +25,16 @@ func (p *textPrinter) Summary(s *env.Summary, cfg *config.Resolved) {
 	}
 	fmt.Fprintf(&b, "\n%s\n", p.bold(fmt.Sprintf("%s · %s · %s", s.Environment, s.Mode, s.Model)))
 	line("score", "%s", p.bold(scoreText(s)))
+	if s.Planned > s.Rollouts {
+		line("", "%s", p.bold(fmt.Sprintf("the run is not complete: this covers %d of %d rollouts", s.Rollouts, s.Planned)))
+	}
 	if cfg.Mode == config.Evaluate && len(s.PassAtK) > 0 {
+		shown := s.PassAtK
+		if len(shown) > maxRatesShown {
+			shown = append(append([]env.PassRate(nil), shown[:maxRatesShown-1]...), shown[len(shown)-1])
+		}
 		var rates []string
-		for _, r := range s.PassAtK {
+		for _, r := range shown {
 			rates = append(rates, fmt.Sprintf("pass@%d %.3f", r.K, r.Value))
 		}
 		line("passed", "%s (a rollout passes at score %g)", strings.Join(rates, "  "), cfg.Env.PassThreshold)
