@@ -167,9 +167,13 @@ func extractDocument(raw []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return documentText(archive)
+}
+
+func documentText(archive *document) (string, error) {
 	var out limited
 	inText := false
-	err = archive.tokens("word/document.xml", func(token xml.Token) bool {
+	err := archive.tokens("word/document.xml", func(token xml.Token) bool {
 		switch t := token.(type) {
 		case xml.StartElement:
 			switch t.Name.Local {
