@@ -471,3 +471,15 @@ func TestWithoutToolsTheRequestOffersNone(t *testing.T) {
 	require.EqualValues(t, 7, gjson.GetBytes(body, "top_k").Int())
 	require.Equal(t, 0.5, gjson.GetBytes(body, "temperature").Float())
 }
+
+func TestDeeplyNestedArgumentsAreRefusedNotFatal(t *testing.T) {
+	deep := `{"x":` + strings.Repeat("[", 3_000_000) // a recursive check would exhaust the stack
+	tools := echoTools(t)
+	r, _, err := run(t, modeltest.Turns(
+		modeltest.Calls(call("a", "echo", deep), call("b", "echo", deep+strings.Repeat("]", 3_000_000)+"}")),
+		modeltest.Text("ok"),
+	), tools, nil)
+	require.NoError(t, err)
+	require.Empty(t, tools.called)
+	require.Contains(t, toolResults(r)[1], "Invalid JSON")
+}
