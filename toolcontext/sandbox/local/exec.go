@@ -327,13 +327,14 @@ func lookProgram(name, dir, path string) (string, error) {
 			d = filepath.Join(dir, d)
 		}
 		full := filepath.Join(d, name)
+		if _, err := os.Stat(full); err != nil {
+			continue // what can't be seen is not there, as for every shell
+		}
 		err := runnable(full)
 		if err == nil {
 			return full, nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-			found = err
-		}
+		found = err
 	}
 	return "", found
 }

@@ -34,7 +34,7 @@ func TestDoomedHarness(t *testing.T) {
 	for i := range 3 {
 		s, err := p.Create(t.Context(), sandbox.Spec{Rollout: fmt.Sprint(i)})
 		require.NoError(t, err)
-		run(t, s, sandbox.Command{Script: "sleep 600 & (setsid sh -c 'echo up > up; sleep 600; :' &) ; chmod 500 . ; while [ ! -e up ]; do sleep 0.01; done"})
+		run(t, s, sandbox.Command{Script: "sleep 600 & (setsid sh -c 'echo up > up; sleep 600; :' &) ; while [ ! -e up ]; do sleep 0.01; done; chmod 500 ."})
 	}
 	fmt.Println("\nready")
 	time.Sleep(time.Hour)
@@ -58,7 +58,7 @@ func leaveBehind(t *testing.T, base string) {
 func TestReapRemovesWhatADeadHarnessLeftAndNothingElse(t *testing.T) {
 	base := t.TempDir()
 	leaveBehind(t, base)
-	require.Len(t, runningIn(base), 3*3-0)
+	require.Len(t, runningIn(base), 3*3)
 
 	p := newProvider(t, local.Config{BaseDir: base})
 	mine := open(t, p, sandbox.Spec{Rollout: "mine"})

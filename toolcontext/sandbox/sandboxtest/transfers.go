@@ -93,7 +93,7 @@ func (s *suite) transfers(t *testing.T) {
 			sent := []entry{
 				folder("tree/", 0o755), folder("tree/empty dir/", 0o700), folder("tree/read only/", 0o555),
 				file("tree/bytes", every.String()), file("tree/empty", ""), file("tree/run.sh", "#!/bin/sh\necho ran\n").mode(0o755),
-				file("tree/secret", "s").mode(0o600), file("tree/read only/fixed", "f").mode(0o444), file("tree/no rights", "n").mode(0),
+				file("tree/secret", "s").mode(0o600), file("tree/read only/fixed", "f").mode(0o444), file("tree/odd mode", "n").mode(0o417),
 				file("tree/é日本 name", "u"), file("tree/new\nline", "l"), link("tree/link", "bytes"), link("tree/empty dir/up", "../bytes"),
 				file("tree/"+strings.Repeat("long/", 60)+"leaf", "deep"),
 			}
