@@ -30,26 +30,36 @@ type Spec struct {
 
 // Sandbox is the place one rollout's commands run in. Its methods may be called
 // from many goroutines at once; commands of one Session run one after another.
-// After Close every method fails with ErrClosed.
+// After Close every method fails with ErrClosed. Paths are absolute, relative to
+// Info.Dir, or start with ~ for Info.Home.
 type Sandbox interface {
 	// Exec runs a command to its end. A non-zero exit code, a timeout or a
 	// cancelled ctx is a Result (with partial output); an error means the sandbox
 	// failed. Exec returns when the command's own process has ended, also when
-	// children it left behind keep its pipes open. On timeout and cancel the whole
-	// process tree is killed before Exec returns.
+	// children it left behind keep its pipes open; those run on until KillAll or
+	// Close. On timeout and cancel the whole process tree is killed before Exec
+	// returns. A program that is not found is exit code 127; one that can't be run,
+	// or a Dir that can't be entered, is 126. A Command that is wrong in itself wraps
+	// ErrInvalidCommand.
 	Exec(ctx context.Context, c Command) (Result, error)
-	// Upload unpacks a tar stream under dir, which is created. Entries that would
-	// land outside dir are an error and nothing outside is written.
+	// Upload unpacks a tar stream under dir, which is created. Files, directories and
+	// links keep their modes and times; what is there under their names is replaced.
+	// Entries that would land outside dir, and links that leave it, wrap
+	// ErrUnsafeArchive and nothing outside is written.
 	Upload(ctx context.Context, tar io.Reader, dir string) error
 	// Download returns a file or a directory as a tar stream whose entry names are
-	// relative to path's parent. A path that does not exist wraps fs.ErrNotExist.
+	// relative to path's parent. Links are stored, not followed, but for path itself;
+	// pipes, sockets and devices are left out. A path that does not exist wraps
+	// fs.ErrNotExist. The caller closes the stream, also before its end.
 	Download(ctx context.Context, path string) (io.ReadCloser, error)
 	// KillAll ends every process started in the sandbox, background ones included,
-	// and returns when they are gone. The sandbox stays usable.
+	// and returns when they are gone; an Exec under way returns with 128+9. The
+	// sandbox stays usable.
 	KillAll(ctx context.Context) error
 	// Info describes the sandbox.
 	Info() Info
-	// Close ends every process and removes the sandbox. A second Close does nothing.
+	// Close ends every process and removes the sandbox, also when ctx has ended. Calls
+	// under way return ErrClosed. A second Close does nothing.
 	Close(ctx context.Context) error
 }
 
@@ -64,18 +74,25 @@ type Info struct {
 	TempDir string // a directory for scratch files inside the sandbox
 }
 
-// Command is one command. Exactly one of Args and Script is set.
+// Command is one command: Args when it is not nil, else Script, which may be empty.
 type Command struct {
 	Args   []string // program and arguments, run without a shell
 	Script string   // text run by the sandbox's shell (bash where there is one, else sh)
 	// Session keeps state between scripts: the script starts with the working
-	// directory and exported variables that the last Session script left, and
-	// leaves its own. Only for Script.
+	// directory and exported variables that the last Session script left, and leaves
+	// its own, however it ends short of being killed; functions and aliases too where
+	// the shell is bash. Shell options and other variables are not kept. When the
+	// directory is gone the script starts in the nearest one above, and a line at the
+	// start of stderr says so. Only for Script.
 	Session bool
-	Dir     string            // working directory of this command only; "" means the session's or the sandbox's
-	Env     map[string]string // added to the environment of this command only
-	Stdin   io.Reader         // nil means /dev/null
-	Timeout time.Duration     // wall clock from the start of the process; 0 means none but ctx
+	// Dir is the working directory of this command only; a relative one starts at the
+	// session's or the sandbox's. "" means that one itself.
+	Dir string
+	Env map[string]string // added to the environment of this command only
+	// Stdin is copied to the command until it ends; a Read under way then is not
+	// waited for. nil means /dev/null.
+	Stdin   io.Reader
+	Timeout time.Duration // wall clock from the start of the process; 0 means none but ctx
 	// MaxOutput bounds the bytes kept of each stream while they are produced:
 	// the first 40 % and the last 60 %. 0 means DefaultMaxOutput.
 	MaxOutput int
