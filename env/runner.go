@@ -45,8 +45,7 @@ type Options struct {
 
 // Observer is told what happens in a run, from many goroutines at once.
 type Observer interface {
-	Planned(rollouts int) // how many there are to run; -1 when unknown
-	Started(rec *trajectories.Rollout)
+	Planned(rollouts int)               // how many there are to run; -1 when unknown
 	Finished(rec *trajectories.Rollout) // durable
 	Retrying(rec *trajectories.Rollout, try int)
 	Skipped(rollouts int) // finished in an earlier session
@@ -376,7 +375,6 @@ func newRolloutID() string {
 type silent struct{}
 
 func (silent) Planned(int)                         {}
-func (silent) Started(*trajectories.Rollout)       {}
 func (silent) Finished(*trajectories.Rollout)      {}
 func (silent) Retrying(*trajectories.Rollout, int) {}
 func (silent) Skipped(int)                         {}

@@ -118,8 +118,7 @@ type observer struct {
 	finished int
 }
 
-func (o *observer) Planned(int)                   {}
-func (o *observer) Started(*trajectories.Rollout) {}
+func (o *observer) Planned(int) {}
 func (o *observer) Finished(*trajectories.Rollout) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -92,8 +92,6 @@ func (p *textPrinter) Planned(n int) {
 	)
 }
 
-func (p *textPrinter) Started(*trajectories.Rollout) {}
-
 func (p *textPrinter) Skipped(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

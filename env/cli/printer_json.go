@@ -58,12 +58,11 @@ func (p *jsonPrinter) Begin(cfg *config.Resolved, dir, modelName string) {
 	p.emit(event{Event: "begin", Text: string(cfg.Mode) + " " + cfg.Environment, RunDir: dir, Model: modelName})
 }
 
-func (p *jsonPrinter) Planned(n int)                 { p.emit(event{Event: "planned", Rollouts: &n}) }
-func (p *jsonPrinter) Started(*trajectories.Rollout) {}
-func (p *jsonPrinter) Skipped(n int)                 { p.emit(event{Event: "skipped", Rollouts: &n}) }
-func (p *jsonPrinter) Warn(text string)              { p.emit(event{Event: "warning", Text: text}) }
-func (p *jsonPrinter) Note(text string)              { p.emit(event{Event: "note", Text: text}) }
-func (p *jsonPrinter) End()                          {}
+func (p *jsonPrinter) Planned(n int)    { p.emit(event{Event: "planned", Rollouts: &n}) }
+func (p *jsonPrinter) Skipped(n int)    { p.emit(event{Event: "skipped", Rollouts: &n}) }
+func (p *jsonPrinter) Warn(text string) { p.emit(event{Event: "warning", Text: text}) }
+func (p *jsonPrinter) Note(text string) { p.emit(event{Event: "note", Text: text}) }
+func (p *jsonPrinter) End()             {}
 
 func (p *jsonPrinter) ModelRetry(e model.RetryEvent) {
 	p.emit(event{Event: "model_retry", Error: e.Err.Error(), Seconds: e.Delay.Seconds()})

@@ -182,7 +182,8 @@ func (j *job) run(ctx context.Context, drain <-chan struct{}, failUnder *float64
 			status = trajectories.StatusFailed
 		}
 	}
-	if err := store.Close(status); err != nil {
+	// A store that failed before says so again when it is closed.
+	if err := store.Close(status); err != nil && !errors.Is(runErr, env.ErrStore) {
 		runErr = errors.Join(runErr, fail(ExitStore, err))
 	}
 	if summary == nil {
