@@ -78,6 +78,10 @@ func (m *llamaMachine) search(p *pass) bool {
 		}
 		return true
 	}
+	if rest := p.text[m.pos+1:]; rest != "" && rest[0] != '"' && rest[0] != '}' && !isJSONSpace(rest[0]) {
+		m.pos++ // prose, by far the most frequent case
+		return true
+	}
 	known, broken := m.recall()
 	switch {
 	case known.end > 0:
