@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -107,4 +108,13 @@ func TestSanitiseTakesStructureOutOfErrors(t *testing.T) {
 	} {
 		require.Equal(t, want, sanitise(in))
 	}
+}
+
+func TestDeepNestingInTextIsNoReasonToDie(t *testing.T) {
+	deep := strings.Repeat("[", 9_000_000) // a recursive check would exhaust the stack
+	schema := json.RawMessage(`{"type":"object","properties":{"x":{"type":"array"}}}`)
+	registry, err := NewRegistry(Tool{Name: "f", Toolset: "t", Parameters: schema, Handler: func(_ context.Context, c *Call) (string, error) { return "{}", nil }})
+	require.NoError(t, err)
+	_, err = registry.Call(t.Context(), NewState(nil, Options{}), "f", json.RawMessage(`{"x":"`+deep+`"}`))
+	require.NoError(t, err)
 }

@@ -3,6 +3,7 @@ package tools
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ func (l *limited) text() string { return strings.ToValidUTF8(l.b.String(), "\uFF
 
 // extractNotebook shows the cells of a Jupyter notebook with their text outputs.
 func extractNotebook(raw []byte) (string, error) {
-	if !gjson.ValidBytes(raw) {
+	if !json.Valid(raw) {
 		return "", errors.New("the notebook is not valid JSON")
 	}
 	cells := gjson.GetBytes(raw, "cells")
