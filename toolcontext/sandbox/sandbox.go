@@ -80,10 +80,11 @@ type Command struct {
 	Script string   // text run by the sandbox's shell (bash where there is one, else sh)
 	// Session keeps state between scripts: the script starts with the working
 	// directory and exported variables that the last Session script left, and leaves
-	// its own, however it ends short of being killed; functions and aliases too where
-	// the shell is bash. Shell options and other variables are not kept. When the
-	// directory is gone the script starts in the nearest one above, and a line at the
-	// start of stderr says so. Only for Script.
+	// its own; functions and aliases too where the shell is bash. Shell options and
+	// other variables are not kept. A script that is killed, replaces its shell (exec)
+	// or exits under an EXIT trap of its own leaves the session as it was. When the
+	// directory is gone the next script starts in the nearest one above, and a line at
+	// the start of stderr says so. Only for Script.
 	Session bool
 	// Dir is the working directory of this command only; a relative one starts at the
 	// session's or the sandbox's. "" means that one itself.

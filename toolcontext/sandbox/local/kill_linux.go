@@ -159,7 +159,8 @@ func (k *killer) belongs(st stat) bool {
 	if mine {
 		return false // of another command, which goes on
 	}
-	if len(k.pipes) > 0 && k.holdsPipe(st.pid) {
+	// One with a marker of another sandbox can only be nested in this one.
+	if mark == "" && len(k.pipes) > 0 && k.holdsPipe(st.pid) {
 		return true
 	}
 	// Somebody who looks around in the directory from a terminal is no part of it.

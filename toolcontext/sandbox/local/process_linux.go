@@ -137,21 +137,52 @@ func parseStat(pid int, data []byte) (stat, bool) {
 	if i < 0 {
 		return stat{}, false
 	}
-	fields := strings.Fields(string(data[i+1:]))
-	if len(fields) < 20 || len(fields[0]) != 1 {
-		return stat{}, false
-	}
-	st := stat{pid: pid, state: fields[0][0]}
-	for field, to := range map[int]*int{1: &st.parent, 2: &st.group, 3: &st.session, 4: &st.terminal, 17: &st.threads} {
-		n, err := strconv.Atoi(fields[field])
-		if err != nil {
-			return stat{}, false
+	st := stat{pid: pid}
+	field := 0
+	for word := range bytes.FieldsSeq(data[i+1:]) {
+		n := uint64(0)
+		if field == 0 {
+			st.state = word[0]
+		} else if field <= 19 {
+			var ok bool
+			if n, ok = parseDigits(word); !ok {
+				return stat{}, false
+			}
 		}
-		*to = n
+		switch field {
+		case 1:
+			st.parent = int(n)
+		case 2:
+			st.group = int(n)
+		case 3:
+			st.session = int(n)
+		case 4:
+			st.terminal = int(n)
+		case 17:
+			st.threads = int(n)
+		case 19:
+			st.start = n
+			return st, true
+		}
+		field++
 	}
-	start, err := strconv.ParseUint(fields[19], 10, 64)
-	st.start = start
-	return st, err == nil
+	return stat{}, false
+}
+
+// parseDigits reads a decimal number; of a negative one only that it is one counts.
+func parseDigits(word []byte) (uint64, bool) {
+	if word[0] == '-' && len(word) > 1 {
+		_, ok := parseDigits(word[1:])
+		return 0, ok
+	}
+	n := uint64(0)
+	for _, c := range word {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + uint64(c-'0')
+	}
+	return n, true
 }
 
 // readSmall reads a file of /proc in one go, without the cost of an os.File.

@@ -66,11 +66,12 @@ func newSandbox(p *Provider, spec sandbox.Spec) *Sandbox {
 	return s
 }
 
-// stateDir holds what passes between the harness and its shells.
+// stateDir holds what passes between the harness and its shells. The first script
+// makes it.
 func (s *Sandbox) stateDir() string { return filepath.Join(s.root, "state") }
 
 func (s *Sandbox) makeDirs() error {
-	for _, dir := range []string{s.root, s.info.Home, filepath.Join(s.root, "work"), s.info.TempDir, s.stateDir()} {
+	for _, dir := range []string{s.root, s.info.Home, filepath.Join(s.root, "work"), s.info.TempDir} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("make its directory: %w; check the free space (df -h, df -i) and the permissions", err)
 		}
