@@ -34,50 +34,46 @@ func (r *Run) scan() (err error) {
 		return err
 	}
 	defer closeInto(&err, f)
-	lines := newLineReader(f)
-	for {
-		line, whole, err := lines.next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("read %s: %w", path, err)
-		}
-		entry, err := parseEntry(line)
-		if err == nil {
-			err = r.index.conflict(entry.Key, entry.ID)
-		}
-		if err != nil && whole {
-			return fmt.Errorf("%w: %s line %d: %w: repair or remove that line, nothing was changed", ErrCorrupt, path, lines.number, err)
-		}
-		if err != nil {
-			if err := errors.Join(f.Truncate(lines.offset), f.Sync()); err != nil {
-				return fmt.Errorf("truncate the torn last line of %s: %w", path, err)
-			}
-			r.repaired("%s: removed %d bytes of a rollout that was being written when the process ended", rolloutsFile, len(line))
-			break
-		}
-		if !whole {
-			// A part of a JSON object is never itself valid JSON, so this line lacks its
-			// newline and nothing else; the rollout is worth keeping.
-			if err := appendNewline(f, lines.end); err != nil {
-				return fmt.Errorf("complete the last line of %s: %w", path, err)
-			}
-			lines.end++
-			r.repaired("%s: completed the last line, which lacked its newline", rolloutsFile)
-		}
-		entry.offset, entry.length = lines.offset, int64(len(line))
-		r.index.add(entry)
-		r.size = lines.end
-		if !whole {
-			break // a further read would see the newline just written
-		}
+	if err := parseLines(f, func(l scannedLine) error { return r.indexLine(f, l) }); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
 	}
 	// What is indexed counts as recorded from here on, so it must be as durable as
 	// if it had been acknowledged: a kill may have come between write and sync.
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("sync %s: %w", path, err)
 	}
+	return nil
+}
+
+// indexLine takes one line into the index; one without newline is the last of the
+// file, and all of the file has been read by then.
+func (r *Run) indexLine(f *os.File, l scannedLine) error {
+	err := l.err
+	if err == nil {
+		err = r.index.conflict(l.entry.Key, l.entry.ID)
+	}
+	if err != nil && l.whole {
+		return fmt.Errorf("%w: %s line %d: %w: repair or remove that line, nothing was changed", ErrCorrupt, r.path(rolloutsFile), l.number, err)
+	}
+	if err != nil {
+		if err := errors.Join(f.Truncate(l.offset), f.Sync()); err != nil {
+			return fmt.Errorf("remove the torn last line: %w", err)
+		}
+		r.repaired("%s: removed %d bytes of a rollout that was being written when the process ended", rolloutsFile, l.length)
+		return nil
+	}
+	end := l.offset + l.length + 1
+	if !l.whole {
+		// A part of a JSON object is never itself valid JSON, so this line lacks its
+		// newline and nothing else; the rollout is worth keeping.
+		if err := appendNewline(f, end-1); err != nil {
+			return fmt.Errorf("complete the last line: %w", err)
+		}
+		r.repaired("%s: completed the last line, which lacked its newline", rolloutsFile)
+	}
+	l.entry.offset, l.entry.length = l.offset, l.length
+	r.index.add(l.entry)
+	r.size = end
 	return nil
 }
 

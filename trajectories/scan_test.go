@@ -4,13 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"github.com/hermes-env/hermes-env/agentloop/chat"
 )
 
 func TestLinesOfAnyLengthAreReadWithTheirPlace(t *testing.T) {
@@ -31,6 +36,39 @@ func TestLinesOfAnyLengthAreReadWithTheirPlace(t *testing.T) {
 	}
 	_, _, err := lines.next()
 	require.Equal(t, io.EOF, err)
+}
+
+func TestLinesParsedSideBySideArriveInOrder(t *testing.T) {
+	var content bytes.Buffer
+	const n = 400
+	for i := range n {
+		r := simple("item", i, 0)
+		r.Messages = append(r.Messages, chat.User(strings.Repeat("v", 12_000)))
+		content.WriteString(encoded(t, r))
+		if i < n-1 {
+			content.WriteByte('\n')
+		}
+	}
+	next := 0
+	require.NoError(t, parseLines(bytes.NewReader(content.Bytes()), func(l scannedLine) error {
+		require.NoError(t, l.err)
+		require.Equal(t, next, l.entry.Step)
+		require.Equal(t, next+1, l.number)
+		require.Equal(t, next < n-1, l.whole)
+		require.Equal(t, fmt.Sprintf("item-%d-0", next), gjson.GetBytes(content.Bytes()[l.offset:l.offset+l.length], "rollout_id").Str)
+		next++
+		return nil
+	}))
+	require.Equal(t, n, next)
+	stop := errors.New("enough")
+	require.Equal(t, stop, parseLines(bytes.NewReader(content.Bytes()), func(l scannedLine) error {
+		if l.number == 3 {
+			return stop
+		}
+		return nil
+	}))
+	broken := errors.New("unreadable")
+	require.Equal(t, broken, parseLines(io.MultiReader(bytes.NewReader(content.Bytes()), iotest.ErrReader(broken)), func(scannedLine) error { return nil }))
 }
 
 // FuzzResume opens a run whose rollouts.jsonl holds anything at all: every whole
