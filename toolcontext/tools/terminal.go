@@ -40,7 +40,7 @@ type TerminalResult struct {
 	Error           *string `json:"error"` // why nothing was run; null otherwise
 	Status          string  `json:"status,omitempty"`
 	ExitCodeMeaning string  `json:"exit_code_meaning,omitempty"`
-	TimedOut        bool    `json:"timed_out,omitempty"`
+	TimedOut        bool    `json:"-"` // the model reads exit code 124 and the marker in the output
 }
 
 // notRun is the result of a command that was refused.

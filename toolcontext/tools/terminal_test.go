@@ -51,7 +51,7 @@ func TestTerminalKeepsDirectoryAndExportsButAWorkdirIsForOneCommand(t *testing.T
 
 func TestTerminalSaysWhenACommandTimedOutAndKeepsItsOutput(t *testing.T) {
 	r := newRollout(t, tools.Options{})
-	require.Equal(t, `{"output":"partial\n[Command timed out after 1s]","exit_code":124,"error":null,"timed_out":true}`,
+	require.Equal(t, `{"output":"partial\n[Command timed out after 1s]","exit_code":124,"error":null}`,
 		r.call("terminal", `{"command":"echo partial; sleep 60","timeout":1}`))
 	require.Equal(t, "", r.do("terminal", "command", "exit 124").Get("output").String())
 }
