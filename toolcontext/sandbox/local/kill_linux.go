@@ -30,24 +30,33 @@ func eradicate(ctx context.Context, sc scope, bound time.Duration) error {
 	}
 	deadline := time.Now().Add(bound)
 	pause := 250 * time.Microsecond
+	found, calm := false, 0
 	for {
 		if sc.leader != 0 {
 			_ = unix.Kill(-sc.leader, unix.SIGSTOP) // ended already is as good
 		}
+		quiet := false
 		for range freezePasses {
 			fresh, err := k.freeze()
 			if err != nil {
 				return err
 			}
-			if fresh == 0 {
+			found = found || fresh > 0
+			if quiet = fresh == 0; quiet {
 				break
 			}
 		}
 		sc.group.kill()
 		live := k.kill()
-		if live == 0 && !sc.group.populated() {
-			k.forgetDead()
-			return nil
+		if quiet && live == 0 && !sc.group.populated() {
+			// A process that was between two programs can have been overlooked. Where
+			// there were any, one look without a find is not enough.
+			if calm++; calm > 1 || !found {
+				k.forgetDead()
+				return nil
+			}
+		} else {
+			calm = 0
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%d processes survived SIGKILL for %v (%s); they hang in the kernel, often on a dead network mount", live, bound, k.names())
@@ -74,19 +83,22 @@ type killer struct {
 // returns how many they were.
 func (k *killer) freeze() (int, error) {
 	var (
-		fresh  int
-		young  []stat
-		newest = 0
+		fresh int
+		young []stat
+		seen  = map[int]bool{}
 	)
-	for {
-		pids, err := listProcesses(newest)
+	// Again until a list has nothing new: what was running may have had children.
+	for news := true; news; {
+		pids, err := listProcesses()
 		if err != nil {
 			return fresh, err
 		}
-		if len(pids) == 0 {
-			break
-		}
+		news = false
 		for _, pid := range pids {
+			if seen[pid] {
+				continue
+			}
+			seen[pid], news = true, true
 			st, ok := readStat(pid)
 			if !ok || pid == k.self || st.start < k.since {
 				continue
@@ -100,9 +112,6 @@ func (k *killer) freeze() (int, error) {
 				fresh++
 			}
 		}
-		// Children of what was running meanwhile have higher ids, unless ids wrapped:
-		// the next pass finds those.
-		newest = pids[len(pids)-1]
 	}
 	for _, st := range k.inLeftSessions(young) {
 		k.stop(st)
@@ -115,13 +124,13 @@ func (k *killer) freeze() (int, error) {
 		}
 	}
 	// Descendants of any of these, to the last generation.
-	for found := true; found; {
-		found = false
+	for more := true; more; {
+		more = false
 		for _, st := range young {
 			if _, ok := k.known[st.parent]; ok && !k.isKnown(st) && !st.dead() {
 				k.stop(st)
 				fresh++
-				found = true
+				more = true
 			}
 		}
 	}
@@ -336,8 +345,8 @@ func signalProcess(st stat, sig unix.Signal) bool {
 	return !errors.Is(err, unix.ESRCH)
 }
 
-// listProcesses returns the ids of all processes above an id, in order.
-func listProcesses(above int) ([]int, error) {
+// listProcesses returns the ids of all processes, in order.
+func listProcesses() ([]int, error) {
 	f, err := os.Open("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("list the processes: %w; /proc has to be mounted", err)
@@ -349,7 +358,7 @@ func listProcesses(above int) ([]int, error) {
 	}
 	pids := make([]int, 0, len(names))
 	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil && pid > above {
+		if pid, err := strconv.Atoi(name); err == nil {
 			pids = append(pids, pid)
 		}
 	}
