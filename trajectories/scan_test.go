@@ -106,7 +106,7 @@ func FuzzResume(f *testing.F) {
 	})
 }
 
-// quickDir is a directory in memory where the machine has one: fuzzing syncs a lot.
+// quickDir is a directory in memory where the machine has one, for tests that sync a lot.
 func quickDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "trajectories-")
@@ -130,9 +130,9 @@ func FuzzValidJSON(f *testing.F) {
 }
 
 func TestDepthIsNoDanger(t *testing.T) {
-	deep := strings.Repeat("[", 5_000_000)
+	deep := strings.Repeat("[", 1_000_000)
 	require.False(t, validJSON([]byte(deep)))
-	require.True(t, validJSON([]byte(deep+strings.Repeat("]", 5_000_000))))
+	require.True(t, validJSON([]byte(deep+strings.Repeat("]", 1_000_000))))
 }
 
 func TestMembersInAnyOrderAreRead(t *testing.T) {
