@@ -73,9 +73,6 @@ func (g *cgroups) work(shell string) bool {
 // disable turns groups off for good: starting a process in one failed.
 func (g *cgroups) disable() { g.off.Store(true) }
 
-// close does nothing: sandboxes remove their own groups.
-func (g *cgroups) close() {}
-
 // reap kills and removes the groups of owners that no longer live.
 func (g *cgroups) reap() {
 	entries, err := os.ReadDir(g.parent)

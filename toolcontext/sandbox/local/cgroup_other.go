@@ -8,7 +8,6 @@ type cgroups struct{}
 func findCgroups(owner, string) *cgroups { return nil }
 
 func (*cgroups) disable() {}
-func (*cgroups) close()   {}
 func (*cgroups) reap()    {}
 
 // cgroup is always nil here.
@@ -16,7 +15,5 @@ type cgroup struct{}
 
 func (s *Sandbox) commandGroup() *cgroup { return nil }
 
-func (*cgroup) release()        {}
-func (*cgroup) kill()           {}
-func (*cgroup) populated() bool { return false }
-func (*cgroup) remove()         {}
+func (*cgroup) release() {}
+func (*cgroup) remove()  {}

@@ -16,6 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Which processes belong to a scope is found in layers, because each can be shed: by
+// control group (where the harness may make one; killing it is one atomic step, but a
+// process of root can leave it), by session and process group, by descent, by the
+// marker variable in the environment, by the pipes a process holds and by its working
+// directory. What sheds all of them at once is found only by Config.Subreaper, as an
+// orphan. Groups are used for nothing else, so that doing without them loses speed
+// against fork loops and little more.
+
 // freezePasses bounds how often new processes are frozen before what is found is
 // killed: a tree that forks quicker than it is found is thinned out first.
 const freezePasses = 6

@@ -148,9 +148,6 @@ func (p *Provider) Close(ctx context.Context) error {
 	if p.config.Subreaper {
 		err = errors.Join(err, p.orphans.killAll(ctx, p.config.KillWait))
 	}
-	if p.groups != nil {
-		p.groups.close()
-	}
 	if p.madeBase {
 		_ = os.Remove(p.config.BaseDir) // stays when somebody else uses it
 	}
