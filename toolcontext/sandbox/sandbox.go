@@ -99,6 +99,9 @@ type Command struct {
 	MaxOutput int
 	// Merge writes stderr into Stdout in the order the command wrote them.
 	Merge bool
+	// Terminal runs the command on a pseudo terminal of its own, where all it writes
+	// is Stdout. Only for Starter.Start.
+	Terminal *Terminal
 }
 
 // DefaultMaxOutput is how many bytes of each stream are kept when a Command does not say.
