@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"strconv"
@@ -52,7 +53,7 @@ func startProcess(path string, argv, env []string, dir string, files [3]*os.File
 // those that Go opens are kept back anyway.
 func sealFiles() {
 	// Needs Linux 5.11; on older kernels they are passed on as every shell does.
-	_ = unix.CloseRange(3, ^uint(0)>>33, unix.CLOSE_RANGE_CLOEXEC)
+	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 }
 
 // await closes exited when the process has ended. With a pidfd that the runtime's
