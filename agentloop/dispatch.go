@@ -129,7 +129,7 @@ func checkArguments(text string) (json.RawMessage, *argumentProblem) {
 	if trimmed == "" || trimmed == "null" {
 		return json.RawMessage("{}"), nil
 	}
-	if !json.Valid([]byte(trimmed)) {
+	if !chat.Valid([]byte(trimmed)) {
 		var probe json.RawMessage
 		detail := "not valid JSON"
 		if err := json.Unmarshal([]byte(trimmed), &probe); err != nil {
@@ -147,7 +147,7 @@ func checkArguments(text string) (json.RawMessage, *argumentProblem) {
 	parsed := gjson.Parse(trimmed)
 	if !parsed.IsObject() {
 		// Some models encode the object twice.
-		if inner := strings.TrimSpace(parsed.Str); parsed.Type == gjson.String && json.Valid([]byte(inner)) && gjson.Parse(inner).IsObject() {
+		if inner := strings.TrimSpace(parsed.Str); parsed.Type == gjson.String && chat.Valid([]byte(inner)) && gjson.Parse(inner).IsObject() {
 			return json.RawMessage(inner), nil
 		}
 		detail := "tool arguments must be a JSON object, got " + kindOf(parsed)
@@ -176,7 +176,7 @@ func kindOf(v gjson.Result) string {
 // object with a truthy error and a negative exit code, or an error alone.
 // Ordinary non-zero exit codes are not errors of the tool.
 func failureOf(result string) string {
-	if !strings.HasPrefix(strings.TrimSpace(result), "{") || !json.Valid([]byte(result)) {
+	if !strings.HasPrefix(strings.TrimSpace(result), "{") || !chat.Valid([]byte(result)) {
 		return ""
 	}
 	v := gjson.Parse(result)

@@ -73,7 +73,11 @@ func reasoningOf(m chat.Message) string {
 	if native := m.NativeReasoning(); native != "" {
 		return native
 	}
-	reasoning, _ := parsers.SplitReasoning(m.Text(), parsers.ReasoningConfig{})
+	text := m.Text()
+	if text == "" {
+		return ""
+	}
+	reasoning, _ := parsers.SplitReasoning(text, parsers.ReasoningConfig{})
 	return reasoning
 }
 

@@ -82,7 +82,7 @@ type Object []Field
 // ParseObject reads the top-level members of a JSON object. A repeated key keeps
 // its first position and its last value.
 func ParseObject(raw []byte) (Object, error) {
-	if !json.Valid(raw) {
+	if !Valid(raw) {
 		return nil, fmt.Errorf("invalid JSON: %s", excerpt(raw))
 	}
 	parsed := gjson.ParseBytes(raw)

@@ -99,7 +99,7 @@ func appendCalls(dst []byte, calls []ToolCall) []byte {
 // Decode reads a message from its JSON encoding, which it keeps (compacted).
 // It fails when raw is not a JSON object with a string role; all else is accepted.
 func Decode(raw []byte) (Message, error) {
-	if !json.Valid(raw) {
+	if !Valid(raw) {
 		return Message{}, fmt.Errorf("decode chat message: invalid JSON: %s", excerpt(raw))
 	}
 	m := Message{raw: compact(raw)}

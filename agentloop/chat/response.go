@@ -64,7 +64,7 @@ func repair(raw []byte, taken func(id string) bool, mint func() string) (Message
 // alreadyNormal reads a message that needs no repair, which is what most servers
 // send, in one pass. It says no whenever in doubt.
 func alreadyNormal(raw []byte, taken func(string) bool) (Message, bool) {
-	if !json.Valid(raw) {
+	if !Valid(raw) {
 		return Message{}, false
 	}
 	m := Message{raw: compact(raw), role: RoleAssistant}

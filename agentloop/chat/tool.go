@@ -40,7 +40,7 @@ func NewToolset(tools ...ToolDefinition) (*Toolset, error) {
 		if isNull(parameters) {
 			parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
-		if !json.Valid(parameters) || !gjson.ParseBytes(parameters).IsObject() {
+		if !Valid(parameters) || !gjson.ParseBytes(parameters).IsObject() {
 			return nil, fmt.Errorf("tool %q: parameters are not a JSON object: %s", d.Name, excerpt(parameters))
 		}
 		t.index[d.Name] = i

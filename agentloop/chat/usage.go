@@ -14,14 +14,22 @@ type Usage struct {
 // ParseUsage reads a server's "usage" object; missing counts are 0 and a missing
 // total is the sum of the two others.
 func ParseUsage(raw []byte) Usage {
-	v := gjson.ParseBytes(raw)
-	u := Usage{
-		PromptTokens:     v.Get("prompt_tokens").Int(),
-		CompletionTokens: v.Get("completion_tokens").Int(),
-		TotalTokens:      v.Get("total_tokens").Int(),
-		CachedTokens:     v.Get("prompt_tokens_details.cached_tokens").Int(),
-		ReasoningTokens:  v.Get("completion_tokens_details.reasoning_tokens").Int(),
-	}
+	var u Usage
+	Message{raw: raw}.view().ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "prompt_tokens":
+			u.PromptTokens = value.Int()
+		case "completion_tokens":
+			u.CompletionTokens = value.Int()
+		case "total_tokens":
+			u.TotalTokens = value.Int()
+		case "prompt_tokens_details":
+			u.CachedTokens = value.Get("cached_tokens").Int()
+		case "completion_tokens_details":
+			u.ReasoningTokens = value.Get("reasoning_tokens").Int()
+		}
+		return true
+	})
 	if u.TotalTokens == 0 {
 		u.TotalTokens = u.PromptTokens + u.CompletionTokens
 	}

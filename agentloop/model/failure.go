@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/tidwall/gjson"
 )
 
@@ -130,7 +131,7 @@ func (t *target) statusFailure(resp *http.Response, raw []byte) *Error {
 	e.RequestID = t.requestID(resp)
 	e.RetryAfter = retryAfter(resp.Header, time.Now())
 	text := bytes.TrimSpace(raw)
-	isJSON := len(text) > 0 && !deep(text) && gjson.ValidBytes(text)
+	isJSON := len(text) > 0 && chat.Valid(text)
 	switch {
 	case isJSON:
 		t.describe(e, gjson.ParseBytes(text), resp.StatusCode)

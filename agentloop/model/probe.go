@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/tidwall/gjson"
 )
 
@@ -95,7 +96,7 @@ func Probe(ctx context.Context, s Server) error {
 // listedModels reads the ids of a list of models; nil when it is not whole.
 func listedModels(raw []byte) []string {
 	raw = bytes.TrimSpace(raw)
-	if deep(raw) || !gjson.ValidBytes(raw) {
+	if !chat.Valid(raw) {
 		return nil
 	}
 	root := gjson.ParseBytes(raw)

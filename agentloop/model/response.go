@@ -12,10 +12,6 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// maxDepth is how deep an answer may nest, as in encoding/json. The validator
-// recurses, so a hostile answer of brackets would otherwise exhaust the stack.
-const maxDepth = 10000
-
 // decode reads a successful answer. The messages of the request tell which call ids are taken.
 func (t *target) decode(resp *http.Response, raw []byte, messages []chat.Message, mint func() string) (*Response, *Error) {
 	malformed := func(format string, args ...any) *Error {
@@ -30,7 +26,7 @@ func (t *target) decode(resp *http.Response, raw []byte, messages []chat.Message
 		e.Kind = KindEmptyResponse
 		return nil, e
 	}
-	if deep(raw) || !gjson.ValidBytes(raw) {
+	if !chat.Valid(raw) {
 		return nil, t.unreadable(resp, raw)
 	}
 	if !utf8.Valid(raw) {
@@ -127,33 +123,6 @@ func takenIn(messages []chat.Message) func(string) bool {
 		}
 		return false
 	}
-}
-
-// deep says whether JSON text nests deeper than maxDepth.
-func deep(raw []byte) bool {
-	if len(raw) <= maxDepth {
-		return false
-	}
-	depth, inString := 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case inString:
-			if c == '\\' {
-				i++
-			} else if c == '"' {
-				inString = false
-			}
-		case c == '"':
-			inString = true
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return true
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return false
 }
 
 // unreadable describes a body that is not JSON.

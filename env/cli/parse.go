@@ -96,7 +96,7 @@ func readTools(path string) ([]parsers.Tool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the tool definitions: %w", err)
 	}
-	if !json.Valid(raw) {
+	if !chat.Valid(raw) {
 		return nil, fmt.Errorf("the tool definitions in %s are not valid JSON", path)
 	}
 	list := gjson.ParseBytes(raw)

@@ -21,7 +21,7 @@ func parseArguments(raw json.RawMessage) (Arguments, error) {
 	if text == "" || text == "null" {
 		return Arguments{}, nil
 	}
-	if !json.Valid([]byte(text)) {
+	if !chat.Valid([]byte(text)) {
 		return Arguments{}, fmt.Errorf("invalid JSON in tool arguments: %s. Please retry with valid JSON", firstSyntaxError(text))
 	}
 	if !gjson.Parse(text).IsObject() {

@@ -78,7 +78,7 @@ func coerceTo(kind, text string) (json.RawMessage, bool) {
 			return json.RawMessage("false"), true
 		}
 	case "array", "object":
-		if json.Valid([]byte(text)) {
+		if chat.Valid([]byte(text)) {
 			v := gjson.Parse(text)
 			if kind == "array" && v.IsArray() || kind == "object" && v.IsObject() {
 				return json.RawMessage(v.Raw), true

@@ -3,7 +3,6 @@ package tools
 import (
 	"archive/zip"
 	"bytes"
-	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/tidwall/gjson"
 )
 
@@ -54,7 +54,7 @@ func (l *limited) text() string { return strings.ToValidUTF8(l.b.String(), "\uFF
 
 // extractNotebook shows the cells of a Jupyter notebook with their text outputs.
 func extractNotebook(raw []byte) (string, error) {
-	if !json.Valid(raw) {
+	if !chat.Valid(raw) {
 		return "", errors.New("the notebook is not valid JSON")
 	}
 	cells := gjson.GetBytes(raw, "cells")
