@@ -115,6 +115,21 @@ func TestArgumentsStreamBeforeTheirEnd(t *testing.T) {
 	}
 }
 
+func TestWhiteSpaceBehindCutArgumentsIsNotTakenBack(t *testing.T) {
+	for format, text := range map[string]string{
+		"mistral":       "[TOOL_CALLS]f[ARGS]{\"a\": \"b \u3000\n",
+		"gpt_oss":       "<|channel|>commentary to=functions.f<|message|>{\"a\": \t",
+		"deepseek_v3_1": deepseekCallsBegin + v31("f", "{\"a\":  \n") + deepseekCallsEnd,
+	} {
+		f, err := Lookup(format)
+		require.NoError(t, err)
+		for _, e := range streamed(f, text, nil, func() int { return 1 }) {
+			require.NotEqual(t, Revised, e.Kind, format)
+		}
+		checkInvariants(t, f, text, nil)
+	}
+}
+
 func TestUnknownNamesListTheKnownOnes(t *testing.T) {
 	for name, near := range map[string]string{"herms": "hermes", "deepseek-v3": "deepseek_v3", "GLM45": "glm45", "Qwen3-Coder": "qwen3_coder"} {
 		_, err := Lookup(name)

@@ -44,8 +44,8 @@ func ExampleFormat_Stream() {
 	// Output:
 	// content 0 "I look."
 	// call_start 0 "functions.get_weather:0"
-	// args 0 "{\"city\": "
-	// args 0 "\"Bern\"}"
+	// args 0 "{\"city\":"
+	// args 0 " \"Bern\"}"
 	// call_end 0 ""
 }
 

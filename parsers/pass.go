@@ -44,8 +44,8 @@ type pass struct {
 type openCall struct {
 	index int
 	id    string
-	sent  int    // bytes of the arguments given out
-	args  string // what they are
+	args  string // the arguments given out
+	seen  int    // bytes of the arguments looked at
 }
 
 // find returns the position of marker at or after *from. If there is none it
@@ -223,16 +223,23 @@ func (p *pass) begin(id, name string) {
 }
 
 // grow reports how much of the open call's arguments is certain. args must
-// begin with what the last grow was given.
+// begin with what the last grow was given. White space at its end is held back,
+// because it is none of the arguments' if they end there.
 func (p *pass) grow(args string) {
-	if p.open == nil {
+	o := p.open
+	if o == nil {
 		return
 	}
-	end := wholeRunes(args, p.open.sent, len(args))
-	if end > p.open.sent {
-		p.events = append(p.events, Event{Kind: ArgsDelta, Index: p.open.index, Text: args[p.open.sent:end]})
-		p.open.sent = end
-		p.open.args = args[:end]
+	solid := len(o.args)
+	for o.seen < len(args) && utf8.FullRuneInString(args[o.seen:]) {
+		r, size := utf8.DecodeRuneInString(args[o.seen:])
+		if o.seen += size; !unicode.IsSpace(r) {
+			solid = o.seen
+		}
+	}
+	if solid > len(o.args) {
+		p.events = append(p.events, Event{Kind: ArgsDelta, Index: o.index, Text: args[len(o.args):solid]})
+		o.args = args[:solid]
 	}
 }
 
