@@ -34,6 +34,9 @@ type Config struct {
 	// for the whole process, which must then start no other child in a session of
 	// its own (Setsid): such a child would be taken for an orphan. Default: off.
 	Subreaper bool
+	// Place is set by a harness that runs inside the sandbox itself. Default: none,
+	// each sandbox gets directories of its own.
+	Place *Place
 	// NoCgroups keeps the provider from using control groups where it could.
 	NoCgroups bool
 }
@@ -56,6 +59,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.KillWait <= 0 {
 		c.KillWait = 10 * time.Second
+	}
+	if c.Shell == "" && c.Place != nil {
+		return c, nil // looked for by each script: the image may get one later
 	}
 	if c.Shell == "" {
 		c.Shell = findShell()

@@ -17,15 +17,15 @@ var allowed = [...]string{"PATH", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME"}
 
 const fallbackPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// inherited picks from environ what the allow-list and pass let through.
-func inherited(environ, pass []string) map[string]string {
+// inherited picks from environ what the allow-list and pass let through, or all.
+func inherited(environ, pass []string, all bool) map[string]string {
 	env := map[string]string{}
 	for _, entry := range environ {
 		name, value, ok := strings.Cut(entry, "=")
 		if !ok || name == "" {
 			continue
 		}
-		if strings.HasPrefix(name, "LC_") || slices.Contains(allowed[:], name) || slices.Contains(pass, name) {
+		if all && name != markerVariable || strings.HasPrefix(name, "LC_") || slices.Contains(allowed[:], name) || slices.Contains(pass, name) {
 			env[name] = value
 		}
 	}
@@ -39,9 +39,11 @@ func inherited(environ, pass []string) map[string]string {
 func (s *Sandbox) baseEnvironment() map[string]string {
 	env := maps.Clone(s.provider.inherited)
 	env["HOME"] = s.info.Home
-	env["TMPDIR"] = s.info.TempDir
-	env["SHELL"] = s.provider.config.Shell
-	env["TERM"] = "dumb"
+	if s.provider.config.Place == nil {
+		env["TMPDIR"] = s.info.TempDir
+		env["SHELL"] = s.provider.config.Shell
+		env["TERM"] = "dumb"
+	}
 	env["PAGER"] = "cat"
 	env["GIT_PAGER"] = "cat"
 	maps.Copy(env, s.spec.Env)

@@ -108,9 +108,8 @@ func (s *Sandbox) exec(ctx context.Context, c sandbox.Command) (sandbox.Result, 
 		inv.notice = fmt.Sprintf("[the working directory %s is gone; now in %s]", inv.dir, near)
 		inv.dir = near
 	}
-	shell := filepath.Base(s.provider.config.Shell)
 	if err := canEnter(inv.dir); err != nil {
-		return failed(c, exitCannotRun, fmt.Sprintf("%s: cd: %s: %s", shell, inv.dir, reason(err))), nil
+		return failed(c, exitCannotRun, fmt.Sprintf("%s: cd: %s: %s", s.shellName(), inv.dir, reason(err))), nil
 	}
 	maps.Copy(inv.env, c.Env)
 	number := s.commands.Add(1)
@@ -132,12 +131,16 @@ func (s *Sandbox) exec(ctx context.Context, c sandbox.Command) (sandbox.Result, 
 		return r, err
 	}
 
-	sh, err := s.prepareScript(c, number, inv.env)
+	shell, err := s.shell()
+	if err != nil {
+		return failed(c, exitNotFound, err.Error()), nil
+	}
+	sh, err := s.prepareScript(c, shell, number, inv.env)
 	if err != nil {
 		return sandbox.Result{}, err
 	}
 	defer sh.remove()
-	inv.path, inv.argv = s.provider.config.Shell, sh.argv
+	inv.path, inv.argv = shell.path, sh.argv
 	before := maps.Clone(inv.env)
 	r, err := s.run(ctx, c, inv)
 	if err == nil && c.Session && !r.TimedOut && !r.Cancelled {
@@ -229,6 +232,9 @@ func (s *Sandbox) run(ctx context.Context, c sandbox.Command, inv invocation) (s
 
 // startFailed tells the command's faults from the machine's.
 func (s *Sandbox) startFailed(c sandbox.Command, inv invocation, err error) (sandbox.Result, error) {
+	if r, ok := s.exhausted(c, err); ok {
+		return r, nil
+	}
 	switch {
 	case errors.Is(err, syscall.E2BIG), errors.Is(err, syscall.ENOEXEC), errors.Is(err, syscall.EACCES),
 		errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP),

@@ -40,6 +40,9 @@ func eradicate(ctx context.Context, sc scope, bound time.Duration) error {
 	pause := 250 * time.Microsecond
 	found, calm := false, 0
 	for {
+		if sc.everything && k.self == 1 {
+			_ = unix.Kill(-1, unix.SIGKILL) // in one step all but this one; the rest checks
+		}
 		if sc.leader != 0 {
 			_ = unix.Kill(-sc.leader, unix.SIGSTOP) // ended already is as good
 		}
@@ -126,7 +129,7 @@ func (k *killer) freeze() (int, error) {
 		fresh++
 	}
 	for _, st := range k.orphans.filter(young) {
-		if !k.isKnown(st) && (k.claimOrphans || k.belongs(st)) {
+		if !k.isKnown(st) && (k.belongs(st) || k.claimOrphans && !k.ofAnother(st)) {
 			k.stop(st)
 			fresh++
 		}
@@ -163,6 +166,9 @@ func (k *killer) stop(st stat) {
 
 // belongs reports whether a process shows by itself that it is of the scope.
 func (k *killer) belongs(st stat) bool {
+	if k.everything {
+		return true
+	}
 	if k.leader != 0 && (st.pid == k.leader || st.session == k.leader || st.group == k.leader) {
 		k.addGroup(st.group)
 		return true
@@ -182,6 +188,16 @@ func (k *killer) belongs(st stat) bool {
 	}
 	// Somebody who looks around in the directory from a terminal is no part of it.
 	return st.terminal == 0 && k.insideRoot(st.pid)
+}
+
+// ofAnother reports whether a process shows that another command of the sandbox,
+// which goes on, has started it.
+func (k *killer) ofAnother(st stat) bool {
+	if k.marker == "" {
+		return false
+	}
+	mark := k.markerOf(st.pid)
+	return mark != k.marker && strings.HasPrefix(mark, k.sandbox+"/")
 }
 
 func (k *killer) addGroup(group int) {

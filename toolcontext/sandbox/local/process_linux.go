@@ -296,6 +296,25 @@ func (o *orphans) childGone(pid int) {
 	delete(o.children, pid)
 }
 
+// reapEnded takes the exit status of all adopted processes that have ended.
+func (o *orphans) reapEnded() {
+	if !o.adopting {
+		return
+	}
+	pids, err := listProcesses()
+	if err != nil {
+		return // without /proc nothing can be told from a command's own process
+	}
+	self := os.Getpid()
+	var ended []stat
+	for _, pid := range pids {
+		if st, ok := readStat(pid); ok && st.parent == self && st.dead() {
+			ended = append(ended, st)
+		}
+	}
+	o.filter(ended)
+}
+
 // filter returns which of procs were adopted, and takes the exit status of those
 // that have ended: nobody else will.
 func (o *orphans) filter(procs []stat) []stat {

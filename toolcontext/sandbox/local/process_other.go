@@ -102,4 +102,5 @@ func (*orphans) expect()                                      {}
 func (*orphans) expected()                                    {}
 func (*orphans) child(int)                                    {}
 func (*orphans) childGone(int)                                {}
+func (*orphans) reapEnded()                                   {}
 func (*orphans) killAll(context.Context, time.Duration) error { return nil }

@@ -42,13 +42,13 @@ func New(c Config) (*Provider, error) {
 		return nil, err
 	}
 	made, err := makeBase(c.BaseDir)
-	if err != nil {
+	if err != nil && c.Place == nil { // in a Place, programs can run without
 		return nil, err
 	}
 	p := &Provider{
 		config:    c,
 		owner:     thisProcess(),
-		inherited: inherited(c.Environ, c.PassEnv),
+		inherited: inherited(c.Environ, c.PassEnv, c.Place != nil),
 		orphans:   newOrphans(),
 		madeBase:  made,
 		bash:      filepath.Base(c.Shell) == "bash",
@@ -89,16 +89,16 @@ func makeBase(dir string) (made bool, err error) {
 // Name returns "local".
 func (p *Provider) Name() string { return Name }
 
-// Create makes the sandbox's directories. It fails when the Spec names an image,
-// or an absolute Dir that does not exist.
+// Create makes the sandbox's directories. It fails when the Spec asks for what
+// takes a container, or names an absolute Dir that does not exist.
 func (p *Provider) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("create a local sandbox: %w", err)
 	}
-	if spec.Image != "" {
-		return nil, fmt.Errorf("create a local sandbox with the image %s: %w; use a container backend, or leave the image out", spec.Image, sandbox.ErrUnsupported)
+	if wanted := spec.ForContainers(); wanted != "" {
+		return nil, fmt.Errorf("create a local sandbox with %s: %w; use a container backend, or leave it out", wanted, sandbox.ErrUnsupported)
 	}
-	if err := sandbox.ValidateEnv(spec.Env); err != nil {
+	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("create a local sandbox: %w", err)
 	}
 	s := newSandbox(p, spec)

@@ -59,7 +59,11 @@ func newSandbox(p *Provider, spec sandbox.Spec) *Sandbox {
 			TempDir: filepath.Join(root, "tmp"),
 		},
 	}
-	s.info.Dir = s.resolve(spec.Dir, filepath.Join(root, "work"))
+	work := filepath.Join(root, "work")
+	if place := p.config.Place; place != nil {
+		s.info.Home, s.info.TempDir, work = place.Home, place.TempDir, place.Dir
+	}
+	s.info.Dir = s.resolve(spec.Dir, work)
 	s.base = s.baseEnvironment()
 	s.session.lock = make(chan struct{}, 1)
 	s.life, s.end = context.WithCancel(context.Background())
@@ -71,6 +75,12 @@ func newSandbox(p *Provider, spec sandbox.Spec) *Sandbox {
 func (s *Sandbox) stateDir() string { return filepath.Join(s.root, "state") }
 
 func (s *Sandbox) makeDirs() error {
+	if s.provider.config.Place != nil {
+		if err := os.MkdirAll(s.info.Dir, 0o755); err != nil {
+			return fmt.Errorf("make its working directory: %w", err)
+		}
+		return nil
+	}
 	for _, dir := range []string{s.root, s.info.Home, filepath.Join(s.root, "work"), s.info.TempDir} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("make its directory: %w; check the free space (df -h, df -i) and the permissions", err)
@@ -105,6 +115,11 @@ func (s *Sandbox) begin() (func(), error) {
 	return s.calls.Done, nil
 }
 
+// everything reports whether all processes there are belong to the sandbox.
+func (s *Sandbox) everything() bool {
+	return s.provider.config.Place != nil && s.provider.config.Place.Everything
+}
+
 // scope covers every process of the sandbox.
 func (s *Sandbox) scope() scope {
 	only := s.provider.only()
@@ -118,6 +133,7 @@ func (s *Sandbox) scope() scope {
 		group:        s.group,
 		orphans:      s.provider.orphans,
 		claimOrphans: only,
+		everything:   s.everything(),
 	}
 	for id, ended := range s.leftovers {
 		sc.sessions[id] = ended
@@ -143,7 +159,7 @@ func (s *Sandbox) KillAll(ctx context.Context) error {
 }
 
 func (s *Sandbox) killAll(ctx context.Context) error {
-	if s.commands.Load() == 0 {
+	if s.commands.Load() == 0 && !s.everything() {
 		return nil
 	}
 	if err := eradicate(ctx, s.scope(), s.provider.config.KillWait); err != nil {

@@ -20,4 +20,6 @@ type scope struct {
 	orphans  *orphans
 	// claimOrphans takes adopted processes without any other trace as its own.
 	claimOrphans bool
+	// everything makes all other processes there are part of it.
+	everything bool
 }

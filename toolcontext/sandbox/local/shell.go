@@ -34,13 +34,13 @@ var held = [...]string{"BASH_ENV", "ENV"}
 
 // prepareScript writes the files a script needs and composes the shell's command
 // line. It takes the held variables out of env.
-func (s *Sandbox) prepareScript(c sandbox.Command, number int64, env map[string]string) (script, error) {
+func (s *Sandbox) prepareScript(c sandbox.Command, sh shell, number int64, env map[string]string) (script, error) {
 	base := filepath.Join(s.stateDir(), "c"+strconv.FormatInt(number, 10))
 	sc := script{files: []string{base}}
 	if err := s.writeState(base, c.Script); err != nil {
 		return sc, err
 	}
-	bash := s.provider.bash
+	bash := sh.bash
 	var restore strings.Builder
 	for _, name := range held {
 		if value, ok := env[name]; ok {
@@ -69,7 +69,7 @@ func (s *Sandbox) prepareScript(c sandbox.Command, number int64, env map[string]
 	if bash {
 		sc.argv = []string{"bash", "--noprofile", "--norc", "-c", bashWrapper(base, sc.state, restore.String()), "bash"}
 	} else {
-		sc.argv = []string{"sh", "-c", shWrapper(base, sc.state, restore.String()), "sh"}
+		sc.argv = append(sh.args[:len(sh.args):len(sh.args)], "sh", "-c", shWrapper(base, sc.state, restore.String()), "sh")
 	}
 	return sc, nil
 }
