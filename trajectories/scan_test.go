@@ -2,7 +2,6 @@ package trajectories
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -117,22 +116,16 @@ func quickDir(t *testing.T) string {
 	return dir
 }
 
-func FuzzValidJSON(f *testing.F) {
-	for _, seed := range []string{
-		"", " ", "{}", "[]", `{"a":[1,-0.5e+7,true,false,null,"x\u00e9\n\\"],"b":{}}`, "[1,]", "{,}", `{"a"}`, `{"a":1,}`, "01", "-", "1.", "1e",
-		"\"12345678\x01\"", `"1234567\`, `"\u12"`, `"\x"`, "tru", "[}", "{]", "[[[[", "1 2", "\"caf\xe9\x80\xff 12345678\"", `{"a":1]`, `{1:2}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		require.Equal(t, json.Valid(text), validJSON(text), "%q", text)
-	})
-}
-
-func TestDepthIsNoDanger(t *testing.T) {
-	deep := strings.Repeat("[", 1_000_000)
-	require.False(t, validJSON([]byte(deep)))
-	require.True(t, validJSON([]byte(deep+strings.Repeat("]", 1_000_000))))
+func TestARecordMayHoldMessagesOfAnyValidDepth(t *testing.T) {
+	deep := strings.Repeat("[", chat.MaxDepth-1) + strings.Repeat("]", chat.MaxDepth-1)
+	message, err := chat.Decode([]byte(`{"role":"user","content":` + deep + `}`))
+	require.NoError(t, err)
+	r := simple("a", 0, 0)
+	r.Messages = []chat.Message{message}
+	_, err = parseEntry([]byte(encoded(t, r)))
+	require.NoError(t, err)
+	_, err = parseEntry([]byte(strings.Repeat("[", 10_000_000)))
+	require.Error(t, err)
 }
 
 func TestMembersInAnyOrderAreRead(t *testing.T) {

@@ -12,7 +12,11 @@ const MaxDepth = 10_000
 // Valid says whether b is one JSON value that nests at most MaxDepth deep, as
 // strictly as encoding/json and several times faster on long strings. It does not
 // recurse. UTF-8 is not checked, here as there.
-func Valid(b []byte) bool {
+func Valid(b []byte) bool { return ValidWithin(b, MaxDepth) }
+
+// ValidWithin is Valid with another bound on the depth, for values that hold
+// values which were checked by themselves.
+func ValidWithin(b []byte, depth int) bool {
 	var room [64]byte
 	open := room[:0] // the brackets that are open, innermost last
 	i := skipSpace(b, 0)
@@ -21,7 +25,7 @@ value:
 		return false
 	}
 	switch c := b[i]; {
-	case len(open) == MaxDepth && (c == '{' || c == '['):
+	case len(open) == depth && (c == '{' || c == '['):
 		return false
 	case c == '{':
 		open = append(open, c)
