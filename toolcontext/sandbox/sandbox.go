@@ -26,6 +26,17 @@ type Spec struct {
 	Image   string            // container image; "" means the backend's default
 	Dir     string            // working directory of commands; "" means the backend's default
 	Env     map[string]string // environment of every command, beyond the backend's own
+
+	Build       string  // folder with a Dockerfile to build the image from, instead of Image
+	User        string  // who commands run as: name or id, with :group if wanted; "" means the image's
+	CPUs        float64 // processors the sandbox may use; 0 means the backend's default
+	MemoryBytes int64   // memory the sandbox may use; 0 means the backend's default
+	PIDs        int64   // processes and threads the sandbox may have; 0 means the backend's default
+	DiskBytes   int64   // bytes the sandbox may write, as far as the backend can bound it; 0 means its default
+	Network     Network // what the sandbox can reach; "" means the backend's default
+	// Healthcheck is run after the start until it succeeds; nil means the sandbox is
+	// ready at once.
+	Healthcheck *Healthcheck
 }
 
 // Sandbox is the place one rollout's commands run in. Its methods may be called

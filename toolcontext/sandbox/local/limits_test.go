@@ -66,9 +66,14 @@ func TestOpenFilesOfTheHarnessDoNotReachCommands(t *testing.T) {
 
 func TestCreateRefusesWhatTheMachineDoesNotHave(t *testing.T) {
 	p := newProvider(t, local.Config{})
-	_, err := p.Create(t.Context(), sandbox.Spec{Image: "debian"})
-	require.ErrorIs(t, err, sandbox.ErrUnsupported)
-	_, err = p.Create(t.Context(), sandbox.Spec{Dir: "/no/such/dir"})
+	for _, spec := range []sandbox.Spec{
+		{Image: "debian"}, {Build: "/folder"}, {User: "nobody"}, {CPUs: 1}, {MemoryBytes: 1 << 30}, {PIDs: 10}, {DiskBytes: 1 << 30},
+		{Network: sandbox.NetworkNone}, {Healthcheck: &sandbox.Healthcheck{Script: "true"}},
+	} {
+		_, err := p.Create(t.Context(), spec)
+		require.ErrorIs(t, err, sandbox.ErrUnsupported, "%+v", spec)
+	}
+	_, err := p.Create(t.Context(), sandbox.Spec{Dir: "/no/such/dir"})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	there := t.TempDir()
 	s := open(t, p, sandbox.Spec{Dir: there})
