@@ -18,7 +18,7 @@ import (
 const name = "terminal-test"
 
 //go:embed replay.yaml
-var replay []byte
+var replayScript []byte
 
 // Config is the environment's own part of the env section.
 type Config struct {
@@ -38,7 +38,7 @@ func Definition() env.Definition {
 		func(_ config.Env, own Config) (env.Environment, error) {
 			return &Environment{evalAll: own.EvalItems == "all"}, nil
 		})
-	d.Replay = replay
+	d.Replay = replayScript
 	return d
 }
 
