@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
 )
 
 // App is a program made of environments.
@@ -31,6 +32,9 @@ type App struct {
 
 // Main runs the program with the process's arguments and never returns.
 func Main(environments ...env.Definition) {
+	if served, code := inside.Main(os.Args[1:], Version(), os.Stderr); served {
+		os.Exit(code)
+	}
 	signals, stop := notifySignals()
 	app := App{Command: startedAs(os.Args[0]), Environments: environments, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Signals: signals}
 	code := app.Run(context.Background(), os.Args[1:])

@@ -1,0 +1,387 @@
+package inside
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+)
+
+// Options says what sandbox a client asks its server for. The zero value is usable.
+type Options struct {
+	// Info describes the sandbox; Home, Dir and TempDir are filled from the server's
+	// answer where they are empty.
+	Info sandbox.Info
+	// Dir is the working directory sessions start in, which is made. Default: the
+	// server's own.
+	Dir string
+	// Env is the environment of every command, beyond the server's own.
+	Env map[string]string
+	// HandshakeWait bounds the wait for the server's greeting. Default: 30 s.
+	HandshakeWait time.Duration
+	// EndWait bounds the wait for what the server has to do after a cancel and at
+	// Close: end processes. Default: 20 s.
+	EndWait time.Duration
+	// Why is asked once why the stream has ended unexpectedly: out of memory, removed,
+	// …. "" means not known. Default: nobody is asked.
+	Why func() string
+}
+
+// Client is the harness's side of a sandbox's server: all of sandbox.Sandbox and
+// sandbox.Starter; what a backend adds is to make the sandbox and to remove it.
+// Once the server is gone every call wraps sandbox.ErrLost.
+type Client struct {
+	m       *mux
+	options Options
+	server  Server
+	info    sandbox.Info
+
+	received chan struct{} // closed when the receiving goroutine has ended
+	slots    chan struct{} // requests under way
+	why      func() string
+
+	mu     sync.Mutex
+	closed bool
+	once   sync.Once
+	err    error // of Close
+}
+
+var (
+	_ sandbox.Sandbox = (*Client)(nil)
+	_ sandbox.Starter = (*Client)(nil)
+)
+
+// requestSlots bounds the requests of one client under way. Cancels and kills need none.
+const requestSlots = 1024
+
+// Dial greets the server at the other end of a stream and returns its client, which
+// closes the stream in the end; so does Dial when it fails. A server that is not
+// there within Options.HandshakeWait, speaks another version or can't make the
+// sandbox is an error.
+func Dial(stream io.ReadWriteCloser, o Options) (*Client, error) {
+	if o.HandshakeWait <= 0 {
+		o.HandshakeWait = 30 * time.Second
+	}
+	if o.EndWait <= 0 {
+		o.EndWait = 20 * time.Second
+	}
+	if err := sandbox.ValidateEnv(o.Env); err != nil {
+		_ = stream.Close()
+		return nil, fmt.Errorf("greet the server in the sandbox: %w", err)
+	}
+	m := newMux(stream, stream, func() { _ = stream.Close() })
+	m.client = true
+	c := &Client{m: m, options: o, received: make(chan struct{}), slots: make(chan struct{}, requestSlots)}
+	c.why = sync.OnceValue(func() string {
+		if o.Why == nil {
+			return ""
+		}
+		return o.Why()
+	})
+	timer := time.AfterFunc(o.HandshakeWait, func() {
+		_ = m.fail(fmt.Errorf("no answer within %v", o.HandshakeWait))
+	})
+	defer timer.Stop()
+	if err := c.greet(); err != nil {
+		if cause := m.cause(); cause != nil {
+			err = cause
+		}
+		_ = m.fail(err)
+		close(c.received)
+		if why := c.why(); why != "" {
+			err = fmt.Errorf("%w (%s)", err, why)
+		}
+		return nil, fmt.Errorf("greet the server in the sandbox: %w", err)
+	}
+	go func() {
+		defer close(c.received)
+		_ = m.receive(nil) // the cause is kept by m
+	}()
+	return c, nil
+}
+
+func (c *Client) greet() error {
+	if err := c.m.greet(); err != nil {
+		return err
+	}
+	if err := c.m.hello(settings{c.options.Info.ID, c.options.Dir, c.options.Env}.encode()); err != nil {
+		return err
+	}
+	payload, err := c.m.greeted()
+	if err != nil {
+		return err
+	}
+	if c.server, err = decodeServer(payload); err != nil {
+		return err
+	}
+	c.info = c.options.Info
+	for _, f := range []struct {
+		field *string
+		value string
+	}{{&c.info.Home, c.server.Home}, {&c.info.Dir, c.server.Dir}, {&c.info.TempDir, c.server.Tmp}} {
+		if *f.field == "" {
+			*f.field = f.value
+		}
+	}
+	return nil
+}
+
+// Server describes the server as it was when it greeted.
+func (c *Client) Server() Server { return c.server }
+
+// Info describes the sandbox.
+func (c *Client) Info() sandbox.Info { return c.info }
+
+// Done is closed when the stream has ended, for whatever reason.
+func (c *Client) Done() <-chan struct{} { return c.m.done }
+
+// begin checks that a request can be made, and waits until few enough are under way.
+func (c *Client) begin(ctx context.Context) (func(), error) {
+	if c.isClosed() {
+		return nil, sandbox.ErrClosed
+	}
+	select {
+	case c.slots <- struct{}{}:
+		return func() { <-c.slots }, nil
+	default:
+	}
+	select {
+	case c.slots <- struct{}{}:
+		return func() { <-c.slots }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-c.m.done:
+		return nil, c.lost(c.m.cause())
+	}
+}
+
+func (c *Client) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+// lost gives errors of a channel their meaning for the caller.
+func (c *Client) lost(err error) error {
+	var f *failure
+	switch {
+	case err == nil, errors.As(err, &f):
+		return err // the server said so: it is well
+	case c.isClosed(), errors.Is(err, sandbox.ErrClosed):
+		return sandbox.ErrClosed
+	}
+	if errors.Is(err, errHungUp) {
+		err = errors.New("its server has ended")
+	}
+	if isProtocol(err) {
+		_ = c.m.fail(err) // nothing it says can be believed any more
+	}
+	if why := c.why(); why != "" {
+		return fmt.Errorf("%w: %s (%w)", sandbox.ErrLost, why, err)
+	}
+	return fmt.Errorf("%w: %w", sandbox.ErrLost, err)
+}
+
+func isProtocol(err error) bool { return errors.Is(err, errProtocol) }
+
+// request sends a request and returns its channel, which the caller gives to
+// finish. When ctx ends the server is told, and has EndWait to answer still.
+func (c *Client) request(ctx context.Context, e *encoder) (*call, error) {
+	ch, err := c.m.open(e.message())
+	if err != nil {
+		return nil, c.lost(err)
+	}
+	k := &call{channel: ch}
+	k.stop = context.AfterFunc(ctx, func() {
+		ch.cancel()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if !k.finished {
+			k.timer = time.AfterFunc(c.options.EndWait, func() {
+				ch.abort(fmt.Errorf("no answer within %v of a cancel", c.options.EndWait))
+			})
+		}
+	})
+	return k, nil
+}
+
+// call is a request under way.
+type call struct {
+	*channel
+	stop     func() bool
+	mu       sync.Mutex
+	finished bool
+	timer    *time.Timer
+}
+
+// finish forgets the request. The server is told to give it up when it has not ended.
+func (k *call) finish() {
+	k.stop()
+	k.mu.Lock()
+	k.finished = true
+	if k.timer != nil {
+		k.timer.Stop()
+	}
+	k.mu.Unlock()
+	k.channel.mu.Lock()
+	ended := k.inEnd != nil
+	k.channel.mu.Unlock()
+	if !ended {
+		k.cancel()
+		k.channel.stop()
+	}
+	k.release()
+}
+
+// answered reads the answer of a request, of at most limit bytes.
+func (c *Client) answered(k *call, limit int) (*decoder, error) {
+	b, err := k.message(limit)
+	if err != nil {
+		return nil, c.lost(err)
+	}
+	return &decoder{b: b}, nil
+}
+
+// ask makes a request whose answer is short, and reads it.
+func (c *Client) ask(ctx context.Context, e *encoder, limit int) (*decoder, error) {
+	if c.isClosed() {
+		return nil, sandbox.ErrClosed
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	k, err := c.request(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	defer k.finish()
+	d, err := c.answered(k, limit)
+	if err != nil && errors.Is(err, context.Canceled) && context.Cause(ctx) != nil {
+		err = context.Cause(ctx)
+	}
+	return d, err
+}
+
+// Exec runs a command to its end; see sandbox.Sandbox.
+func (c *Client) Exec(ctx context.Context, cmd sandbox.Command) (sandbox.Result, error) {
+	e, err := encodeChecked(requestExec, cmd)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	if cmd.Terminal != nil {
+		return sandbox.Result{}, fmt.Errorf("%w: Terminal is only for Start", sandbox.ErrInvalidCommand)
+	}
+	if c.isClosed() {
+		return sandbox.Result{}, sandbox.ErrClosed
+	}
+	cancelled := sandbox.Result{ExitCode: sandbox.ExitCancelled, Cancelled: true}
+	if ctx.Err() != nil {
+		return cancelled, nil
+	}
+	done, err := c.begin(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return cancelled, nil
+		}
+		return sandbox.Result{}, err
+	}
+	defer done()
+	k, err := c.request(ctx, e)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	defer k.finish()
+	if cmd.Stdin != nil {
+		// Nobody waits for this one: its source may block for as long as it likes. The
+		// end of the request ends the copy at its next write.
+		go func() {
+			_, err := io.CopyBuffer(struct{ io.Writer }{k.channel}, struct{ io.Reader }{cmd.Stdin}, make([]byte, maxPayload))
+			if !errors.Is(err, errStopped) {
+				_ = k.channel.finish(nil) // a command need not read its input
+			}
+		}()
+	}
+	limit := outputLimit(cmd)
+	d, err := c.answered(k, resultLimit(limit))
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	r := decodeResult(d, limit)
+	if err := d.end(); err != nil {
+		return sandbox.Result{}, c.lost(err)
+	}
+	return r, nil
+}
+
+// encodeChecked encodes a command that is right in itself.
+func encodeChecked(kind requestKind, cmd sandbox.Command) (*encoder, error) {
+	if err := cmd.Validate(); err != nil {
+		return nil, err
+	}
+	e := newRequest(kind)
+	encodeCommand(e, cmd)
+	if len(e.b) > maxRequest {
+		return nil, fmt.Errorf("%w: it has %d bytes, more than %d; upload long text as a file", sandbox.ErrInvalidCommand, len(e.b), maxRequest)
+	}
+	return e, nil
+}
+
+// KillAll ends every process in the sandbox but its server; see sandbox.Sandbox.
+func (c *Client) KillAll(ctx context.Context) error {
+	_, err := c.ask(ctx, newRequest(requestKillAll), 0)
+	return err
+}
+
+// Ping returns when the server has answered. It needs no process and no memory to
+// speak of, so it works in a sandbox that is out of both.
+func (c *Client) Ping(ctx context.Context) error {
+	_, err := c.ask(ctx, newRequest(requestPing), 0)
+	return err
+}
+
+// Close ends every process in the sandbox and the server, and closes the stream.
+// Calls under way return sandbox.ErrClosed. A server that does not answer within
+// Options.EndWait is hung up on: then the error says so, and the backend has to end
+// what is left. A second Close does nothing.
+func (c *Client) Close(ctx context.Context) error {
+	c.once.Do(func() { c.err = c.close(ctx) })
+	return c.err
+}
+
+func (c *Client) close(ctx context.Context) error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	err := c.m.cause()
+	if err == nil {
+		err = c.sayGoodbye(ctx)
+	} else {
+		err = nil // it was lost before; those who asked were told
+	}
+	_ = c.m.fail(sandbox.ErrClosed)
+	<-c.received
+	return err
+}
+
+// sayGoodbye asks the server to end everything and waits for its answer, also when
+// ctx has ended.
+func (c *Client) sayGoodbye(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.options.EndWait)
+	defer cancel()
+	ch, err := c.m.open(newRequest(requestClose).message())
+	if err != nil {
+		return nil // gone already
+	}
+	defer ch.release()
+	stop := context.AfterFunc(ctx, func() { ch.abort(context.Cause(ctx)) })
+	defer stop()
+	var f *failure
+	if _, err = ch.message(0); errors.As(err, &f) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("close the sandbox: end its processes: %w", err)
+	}
+	return nil
+}

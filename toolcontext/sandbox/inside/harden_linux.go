@@ -1,0 +1,51 @@
+package inside
+
+import (
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// spareThreads are made at the start: in a sandbox whose process limit a rollout has
+// used up, a Go program that needs one more thread would die. They cover requests
+// that wait for the file system; the rest needs no thread while it waits.
+const spareThreads = 24
+
+// harden protects the server from the commands it runs, which may have its user id.
+func harden() {
+	// Nobody without CAP_SYS_PTRACE may then open its memory or its files in /proc.
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	// As the first process of a container it would be ended by signals that others are
+	// not: Go handles them by exiting. Taken and dropped, they also stay at their
+	// defaults in its children, which ignored ones would not.
+	dropped := make(chan os.Signal, 1) // when it is full, more are dropped as well
+	if os.Getpid() == 1 {
+		signal.Notify(dropped)
+	} else {
+		signal.Notify(dropped, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGPIPE, unix.SIGUSR1, unix.SIGUSR2)
+	}
+	makeThreads(spareThreads)
+}
+
+// makeThreads makes the runtime create n threads, which it then keeps.
+func makeThreads(n int) {
+	var begun, ended sync.WaitGroup
+	release := make(chan struct{})
+	for range n {
+		begun.Add(1)
+		ended.Go(func() {
+			runtime.LockOSThread() // so that none is shared
+			defer runtime.UnlockOSThread()
+			begun.Done()
+			<-release
+		})
+	}
+	begun.Wait()
+	close(release)
+	ended.Wait()
+}
+
+func replace(from, to int) error { return unix.Dup3(from, to, 0) }

@@ -1,0 +1,238 @@
+package inside
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+)
+
+// errHungUp is why a stream ends that the other side has closed between two frames.
+var errHungUp = errors.New("the other side has hung up")
+
+// mux carries many channels over one stream. Its receiving goroutine never waits
+// for a reader of a channel nor for the stream to take something, so no channel
+// can hold another up.
+type mux struct {
+	frames *frameReader
+	client bool   // this side opens the channels
+	closer func() // breaks the stream, so that reads and writes return
+
+	writing sync.Mutex
+	writers atomic.Int32 // who writes or waits to
+	out     *bufio.Writer
+
+	opening sync.Mutex // makes ids appear on the stream in order
+
+	mu       sync.Mutex
+	channels map[uint32]*channel
+	last     uint32 // highest id opened
+	err      error  // why the stream is of no use any more
+	done     chan struct{}
+}
+
+func newMux(in io.Reader, out io.Writer, closer func()) *mux {
+	return &mux{
+		frames:   newFrameReader(in),
+		out:      bufio.NewWriterSize(out, 64<<10),
+		closer:   closer,
+		channels: map[uint32]*channel{},
+		done:     make(chan struct{}),
+	}
+}
+
+// greet sends the preamble.
+func (m *mux) greet() error {
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	if _, err := m.out.WriteString(preamble); err != nil {
+		return err
+	}
+	return m.out.Flush()
+}
+
+// maxHello bounds a greeting: no process could be started with more variables.
+const maxHello = 8 << 20
+
+// hello sends the greeting, in as many frames as it takes; the last is the first
+// that is not full.
+func (m *mux) hello(payload []byte) error {
+	for {
+		n := min(len(payload), maxPayload)
+		if err := m.send(frameHello, 0, payload[:n]); err != nil || n < maxPayload {
+			return err
+		}
+		payload = payload[n:]
+	}
+}
+
+// greeted reads the other side's preamble and greeting.
+func (m *mux) greeted() ([]byte, error) {
+	if err := m.frames.preamble(); err != nil {
+		return nil, err
+	}
+	var payload []byte
+	for {
+		f, err := m.frames.next()
+		switch {
+		case err != nil:
+			return nil, err
+		case f.kind == frameFail && f.channel == 0 && m.client:
+			return nil, decodeFailure(f.payload)
+		case f.kind != frameHello:
+			return nil, fmt.Errorf("%w: frame of type %d before the greeting", errProtocol, f.kind)
+		case len(payload)+len(f.payload) > maxHello:
+			return nil, fmt.Errorf("%w: greeting of more than %d bytes", errProtocol, maxHello)
+		}
+		payload = append(payload, f.payload...)
+		if len(f.payload) < maxPayload {
+			return payload, nil
+		}
+	}
+}
+
+// send writes one frame. Frames of several senders go out together.
+func (m *mux) send(kind frameType, id uint32, payload []byte) error {
+	m.writers.Add(1)
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	last := m.writers.Add(-1) == 0
+	var h [headerSize]byte
+	_, err := m.out.Write(appendHeader(h[:0], kind, id, len(payload)))
+	if err == nil {
+		_, err = m.out.Write(payload)
+	}
+	if err == nil && last {
+		err = m.out.Flush()
+	}
+	if err != nil {
+		err = m.fail(fmt.Errorf("write to the stream: %w", err))
+	}
+	return err
+}
+
+// open starts a channel with the first bytes of its request.
+func (m *mux) open(request []byte) (*channel, error) {
+	first := request[:min(len(request), maxPayload)]
+	m.opening.Lock()
+	m.mu.Lock()
+	if m.err != nil {
+		m.mu.Unlock()
+		m.opening.Unlock()
+		return nil, m.err
+	}
+	m.last++
+	ch := newChannel(m, m.last)
+	ch.credit -= len(first)
+	m.channels[ch.id] = ch
+	m.mu.Unlock()
+	err := m.send(frameOpen, ch.id, first)
+	m.opening.Unlock()
+	if err == nil && len(first) < len(request) {
+		_, err = ch.Write(request[len(first):])
+	}
+	if err != nil && !errors.Is(err, errStopped) { // an early answer is still an answer
+		ch.release()
+		return nil, err
+	}
+	return ch, nil
+}
+
+// fail gives the stream up: every channel ends with the first cause.
+func (m *mux) fail(cause error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return m.err
+	}
+	m.err = cause
+	for _, ch := range m.channels {
+		ch.abort(cause)
+	}
+	close(m.done)
+	m.closer()
+	return cause
+}
+
+// cause returns why the stream is of no use, or nil.
+func (m *mux) cause() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.err
+}
+
+// receive handles frames until the stream ends. accept is called for each channel
+// that the other side opens; without it that is against the rules.
+func (m *mux) receive(accept func(*channel)) error {
+	for {
+		f, err := m.frames.next()
+		if err == nil {
+			err = m.handle(f, accept)
+		} else if errors.Is(err, io.EOF) {
+			err = errHungUp // a channel's end of file would look like a whole answer
+		}
+		if err != nil {
+			return m.fail(err)
+		}
+	}
+}
+
+func (m *mux) handle(f frame, accept func(*channel)) error {
+	switch f.kind {
+	case frameHello:
+		return fmt.Errorf("%w: a second greeting", errProtocol)
+	case frameOpen:
+		if accept == nil {
+			return fmt.Errorf("%w: a server can't open channels", errProtocol)
+		}
+		return m.accepted(f, accept)
+	}
+	m.mu.Lock()
+	ch := m.channels[f.channel]
+	m.mu.Unlock()
+	if ch == nil {
+		return nil // of a channel that this side has done with
+	}
+	switch f.kind {
+	case frameData:
+		return ch.received(f.payload, false)
+	case frameEnd:
+		return ch.received(f.payload, true)
+	case frameFail:
+		ch.failed(f.payload)
+	case frameCancel:
+		ch.cancelled()
+	case frameStop:
+		ch.stopped()
+	case frameWindow:
+		if len(f.payload) != 4 {
+			return fmt.Errorf("%w: window of %d bytes", errProtocol, len(f.payload))
+		}
+		return ch.granted(binary.BigEndian.Uint32(f.payload))
+	}
+	return nil
+}
+
+func (m *mux) accepted(f frame, accept func(*channel)) error {
+	m.mu.Lock()
+	if f.channel <= m.last {
+		m.mu.Unlock()
+		return fmt.Errorf("%w: channel %d opened after %d", errProtocol, f.channel, m.last)
+	}
+	if len(m.channels) >= maxChannels {
+		m.mu.Unlock()
+		return fmt.Errorf("%w: more than %d requests at once", errProtocol, maxChannels)
+	}
+	m.last = f.channel
+	ch := newChannel(m, f.channel)
+	m.channels[ch.id] = ch
+	m.mu.Unlock()
+	if err := ch.received(f.payload, false); err != nil {
+		return err
+	}
+	accept(ch)
+	return nil
+}

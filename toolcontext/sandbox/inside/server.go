@@ -1,0 +1,350 @@
+package inside
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/local"
+)
+
+// Config says how a server runs commands. The zero value is usable.
+type Config struct {
+	// Version is told to the client. Default: "".
+	Version string
+	// Home is the home directory of commands. Default: $HOME of Environ, else the
+	// working directory.
+	Home string
+	// Dir is the working directory sessions start in where the client names none.
+	// Default: the process's own.
+	Dir string
+	// TempDir is for scratch files. Default: $TMPDIR of Environ, else /tmp.
+	TempDir string
+	// Environ is what commands get, as "name=value". Default: the process's own.
+	Environ []string
+	// Grace is how long a command that timed out has between SIGTERM and SIGKILL.
+	// Default: 200 ms. Negative: none.
+	Grace time.Duration
+	// KillWait bounds the wait for killed processes to be gone. Default: 10 s.
+	KillWait time.Duration
+	// HandshakeWait bounds the wait for the client's greeting. Default: 5 min, because
+	// a container may be attached to late. Negative: none.
+	HandshakeWait time.Duration
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Environ == nil {
+		c.Environ = os.Environ()
+	}
+	if c.Dir == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			dir = "/"
+		}
+		c.Dir = dir
+	}
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return c, fmt.Errorf("find the working directory %s: %w", c.Dir, err)
+	}
+	c.Dir = dir
+	if c.Home == "" {
+		c.Home = variable(c.Environ, "HOME")
+	}
+	if !filepath.IsAbs(c.Home) {
+		c.Home = c.Dir
+	}
+	if c.TempDir == "" {
+		c.TempDir = variable(c.Environ, "TMPDIR")
+	}
+	if !filepath.IsAbs(c.TempDir) {
+		c.TempDir = "/tmp"
+	}
+	if c.HandshakeWait == 0 {
+		c.HandshakeWait = 5 * time.Minute
+	}
+	if c.KillWait <= 0 {
+		c.KillWait = 10 * time.Second
+	}
+	return c, nil
+}
+
+// variable returns a variable's last value in a list of "name=value".
+func variable(environ []string, name string) string {
+	value := ""
+	for _, entry := range environ {
+		if len(entry) > len(name) && entry[len(name)] == '=' && entry[:len(name)] == name {
+			value = entry[len(name)+1:]
+		}
+	}
+	return value
+}
+
+// Serve carries out what a client asks for over in and out, until the stream or
+// ctx ends. Then it ends every process it has started, and returns nil when the
+// client has left or hung up between two frames. in and out are closed where they
+// can be; an in that can't must end by itself for Serve to return.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, c Config) error {
+	c, err := c.withDefaults()
+	if err != nil {
+		return err
+	}
+	m := newMux(in, out, func() {
+		for _, end := range []any{in, out} {
+			if closer, ok := end.(io.Closer); ok {
+				_ = closer.Close() // nothing is lost that anybody waits for
+			}
+		}
+	})
+	stop := context.AfterFunc(ctx, func() { _ = m.fail(context.Cause(ctx)) })
+	defer stop()
+	s, err := greet(ctx, m, c)
+	if err != nil {
+		_ = m.fail(err)
+		return fmt.Errorf("greet the client: %w", err)
+	}
+	err = s.serve(ctx)
+	if errors.Is(err, errHungUp) || errors.Is(err, errLeft) {
+		err = nil
+	}
+	return errors.Join(err, s.close())
+}
+
+// errLeft is why a stream ends whose client has said goodbye.
+var errLeft = errors.New("the client has left")
+
+// server is one Serve under way.
+type server struct {
+	m         *mux
+	config    Config
+	provider  *local.Provider
+	box       sandbox.Sandbox
+	stateDir  string
+	requests  sync.WaitGroup
+	processes processTable
+}
+
+// greet exchanges greetings and makes the sandbox that the client's asks for.
+func greet(ctx context.Context, m *mux, c Config) (*server, error) {
+	if c.HandshakeWait > 0 {
+		timer := time.AfterFunc(c.HandshakeWait, func() {
+			_ = m.fail(fmt.Errorf("no client within %v", c.HandshakeWait))
+		})
+		defer timer.Stop()
+	}
+	if err := m.greet(); err != nil {
+		return nil, err
+	}
+	payload, err := m.greeted()
+	if cause := m.cause(); cause != nil {
+		return nil, cause
+	}
+	if err != nil {
+		return nil, err
+	}
+	set, err := decodeSettings(payload)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{m: m, config: c}
+	if err := s.open(ctx, set); err != nil {
+		_ = m.send(frameFail, 0, encodeFailure(err)) // the cause matters more than a broken stream
+		return nil, errors.Join(err, s.close())
+	}
+	info := s.box.Info()
+	return s, m.hello(Server{
+		Version: c.Version, OS: runtime.GOOS, Arch: runtime.GOARCH,
+		PID: os.Getpid(), UID: os.Getuid(),
+		Home: info.Home, Dir: info.Dir, Tmp: info.TempDir,
+	}.encode())
+}
+
+// open makes the sandbox: the directories of this machine as they are.
+func (s *server) open(ctx context.Context, set settings) error {
+	s.stateDir = makeStateDir(s.config.TempDir)
+	provider, err := local.New(local.Config{
+		BaseDir:   s.stateDir,
+		Environ:   s.config.Environ,
+		Grace:     s.config.Grace,
+		KillWait:  s.config.KillWait,
+		Subreaper: true,
+		NoCgroups: true,
+		Place: &local.Place{
+			Home: s.config.Home, Dir: s.config.Dir, TempDir: s.config.TempDir,
+			Everything: os.Getpid() == 1,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	s.provider = provider
+	s.box, err = provider.Create(ctx, sandbox.Spec{Dir: set.dir, Env: set.env})
+	return err
+}
+
+// makeStateDir makes a private directory for what passes between server and shells.
+// Where nothing can be written it names one that is not there: only scripts need it.
+func makeStateDir(temp string) string {
+	for _, dir := range []string{temp, "/tmp", "/var/tmp", "/dev/shm", "/run", "/"} {
+		if made, err := os.MkdirTemp(dir, ".hermes-env-"); err == nil {
+			return made
+		}
+	}
+	if made := filepath.Join(temp, ".hermes-env"); os.MkdirAll(made, 0o700) == nil {
+		return made
+	}
+	return "/tmp/.hermes-env"
+}
+
+// serve handles requests until the stream ends, and returns why it did.
+func (s *server) serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	reaped := make(chan struct{})
+	go func() {
+		defer close(reaped)
+		reapOrphans(ctx, s.provider)
+	}()
+	err := s.m.receive(func(ch *channel) {
+		s.requests.Go(func() { s.handle(ctx, ch) })
+	})
+	cancel()
+	<-reaped
+	return err
+}
+
+// close ends what runs and waits for the requests under way.
+func (s *server) close() error {
+	if s.provider == nil {
+		return os.RemoveAll(s.stateDir)
+	}
+	err := s.provider.Close(context.Background())
+	s.requests.Wait()
+	return errors.Join(err, os.RemoveAll(s.stateDir))
+}
+
+// handle carries out one request.
+func (s *server) handle(ctx context.Context, ch *channel) {
+	defer ch.release()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ch.whenCancelled(cancel)
+	request, err := ch.message(maxRequest)
+	if err == nil {
+		d := &decoder{b: request}
+		err = s.answer(ctx, ch, requestKind(d.uint()), d)
+	}
+	if err != nil {
+		// Fails only with the stream, which ends everything.
+		_ = s.m.send(frameFail, ch.id, encodeFailure(err))
+	}
+}
+
+// answer carries out a request and sends its answer. An error is the answer then.
+func (s *server) answer(ctx context.Context, ch *channel, kind requestKind, d *decoder) error {
+	reply := newMessage()
+	switch kind {
+	case requestExec:
+		c, stdin := decodeCommand(d)
+		if err := d.end(); err != nil {
+			return err
+		}
+		if stdin {
+			c.Stdin = ch
+		}
+		r, err := s.box.Exec(ctx, c)
+		if err != nil {
+			return err
+		}
+		encodeResult(reply, r)
+	case requestUpload:
+		dir := d.string()
+		if err := d.end(); err != nil {
+			return err
+		}
+		if err := s.box.Upload(ctx, ch, dir); err != nil {
+			return err
+		}
+	case requestDownload:
+		path := d.string()
+		if err := d.end(); err != nil {
+			return err
+		}
+		return s.download(ctx, ch, path)
+	case requestStat:
+		path := d.string()
+		if err := d.end(); err != nil {
+			return err
+		}
+		info, err := s.stat(path)
+		if err != nil {
+			return err
+		}
+		info.encode(reply)
+	case requestKillAll:
+		if err := d.end(); err != nil {
+			return err
+		}
+		if err := s.box.KillAll(ctx); err != nil {
+			return err
+		}
+	case requestPing:
+		if err := d.end(); err != nil {
+			return err
+		}
+	case requestClose:
+		if err := errors.Join(d.end(), s.box.Close(ctx)); err != nil {
+			return err
+		}
+		err := ch.finish(reply.message())
+		_ = s.m.fail(errLeft)
+		return err
+	default:
+		return s.answerProcess(ctx, ch, kind, d)
+	}
+	return ch.finish(reply.message())
+}
+
+func (s *server) download(ctx context.Context, ch *channel, path string) (err error) {
+	r, err := s.box.Download(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if _, err := ch.Write(newMessage().message()); err != nil {
+		return err
+	}
+	buf := make([]byte, maxPayload)
+	if _, err := io.CopyBuffer(struct{ io.Writer }{ch}, struct{ io.Reader }{r}, buf); err != nil {
+		return err
+	}
+	return ch.finish(nil)
+}
+
+func (s *server) stat(path string) (FileInfo, error) {
+	info := s.box.Info()
+	switch {
+	case path == "~":
+		path = info.Home
+	case len(path) > 1 && path[:2] == "~/":
+		path = filepath.Join(info.Home, path[2:])
+	case !filepath.IsAbs(path):
+		path = filepath.Join(info.Dir, path)
+	}
+	st, err := os.Lstat(path)
+	if err != nil {
+		return FileInfo{}, err
+	}
+	f := FileInfo{Mode: uint32(st.Mode()), Size: st.Size(), ModTime: st.ModTime()}
+	if st.Mode()&os.ModeSymlink != 0 {
+		f.Target, err = os.Readlink(path)
+	}
+	return f, err
+}
