@@ -144,14 +144,18 @@ func (l *loop) fail(ctx context.Context, err error) error {
 func (l *loop) ask(ctx context.Context, turn *Turn, extra chat.Object) (*model.Response, error) {
 	started := time.Now()
 	l.result.TurnsUsed++
-	resp, err := l.cfg.Model.Complete(ctx, &model.Request{
+	request := &model.Request{
 		Messages:    l.result.Messages,
 		Tools:       l.offered,
 		Temperature: l.cfg.Temperature,
 		MaxTokens:   l.cfg.MaxTokens,
 		Extra:       extra,
 		Affinity:    l.cfg.Affinity,
-	})
+	}
+	resp, err := l.cfg.Model.Complete(ctx, request)
+	if err != nil && l.quoteBrokenArguments(err) {
+		resp, err = l.cfg.Model.Complete(ctx, request)
+	}
 	turn.Model = time.Since(started)
 	if err != nil {
 		return nil, &modelFailure{err}

@@ -483,3 +483,35 @@ func TestDeeplyNestedArgumentsAreRefusedNotFatal(t *testing.T) {
 	require.Empty(t, tools.called)
 	require.Contains(t, toolResults(r)[1], "Invalid JSON")
 }
+
+// Some servers parse the arguments in the history and refuse it when the model
+// once wrote broken JSON. That must not end the rollout as the endpoint's failure.
+func TestAServerThatRefusesBrokenArgumentsInTheHistoryGetsThemQuoted(t *testing.T) {
+	script := func(r *modeltest.Request) modeltest.Reply {
+		for _, m := range r.Get("messages").Array() {
+			for _, c := range m.Get("tool_calls").Array() {
+				if !json.Valid([]byte(c.Get("function.arguments").String())) {
+					return modeltest.Status(400, "Expecting ',' delimiter: line 1 column 9")
+				}
+			}
+		}
+		switch r.Turn() {
+		case 0:
+			return modeltest.Calls(call("a", "echo", `{"n": 1`), call("b", "echo", `{"n": 2}`)).With("vendor", "1")
+		case 1:
+			return modeltest.Calls(call("c", "echo", `{"n": 3}`))
+		}
+		return modeltest.Text("done")
+	}
+	tools := echoTools(t)
+	r, _, err := run(t, script, tools, nil)
+	require.NoError(t, err)
+	require.Equal(t, agentloop.StopNatural, r.StopReason)
+	require.Equal(t, []string{`echo{"n": 2}`, `echo{"n": 3}`}, tools.called)
+	require.Equal(t, `"{\"n\": 1"`, r.Messages[1].ToolCalls()[0].Arguments)
+	require.Equal(t, `{"n": 2}`, r.Messages[1].ToolCalls()[1].Arguments)
+	require.Equal(t, "1", string(r.Messages[1].Get("vendor")))
+
+	_, _, err = run(t, modeltest.Always(modeltest.Status(400, "no")), echoTools(t), nil)
+	require.Error(t, err, "a refusal for another reason stays one")
+}

@@ -211,6 +211,29 @@ func (m Message) With(field string, value json.RawMessage) (Message, error) {
 	return Decode(o.Append(nil))
 }
 
+// WithArguments returns a copy of m in which every tool call has the arguments
+// that change returns for it. All else stays as it is.
+func (m Message) WithArguments(change func(ToolCall) string) (Message, error) {
+	list := []byte{'['}
+	for i, item := range m.view().Get("tool_calls").Array() {
+		call, err := ParseObject([]byte(item.Raw))
+		if err != nil {
+			return Message{}, err
+		}
+		function, err := ParseObject(call.Get("function"))
+		if err != nil {
+			return Message{}, err
+		}
+		function.Set("arguments", quote(change(m.calls[i])))
+		call.Set("function", function.Append(nil))
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = call.Append(list)
+	}
+	return m.With("tool_calls", append(list, ']'))
+}
+
 // MarshalJSON returns the encoding as it is. Use Marshal of this package, or an
 // encoder with HTML escaping off, to keep it byte for byte.
 func (m Message) MarshalJSON() ([]byte, error) {
