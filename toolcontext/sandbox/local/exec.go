@@ -33,6 +33,9 @@ func (s *Sandbox) Exec(ctx context.Context, c sandbox.Command) (sandbox.Result, 
 	if err := c.Validate(); err != nil {
 		return sandbox.Result{}, err
 	}
+	if c.Terminal != nil {
+		return sandbox.Result{}, fmt.Errorf("%w: Terminal is only for Start", sandbox.ErrInvalidCommand)
+	}
 	done, err := s.begin()
 	if err != nil {
 		return sandbox.Result{}, err
@@ -51,7 +54,7 @@ func (s *Sandbox) Exec(ctx context.Context, c sandbox.Command) (sandbox.Result, 
 	if ctx.Err() != nil {
 		return cancelledResult(), nil
 	}
-	r, err := s.exec(ctx, c)
+	r, err := s.exec(ctx, c, nil)
 	if err != nil && !errors.Is(err, sandbox.ErrClosed) {
 		err = fmt.Errorf("run a command in sandbox %s: %w", s.info.ID, err)
 	}
@@ -92,11 +95,14 @@ type invocation struct {
 	dir    string
 	marker string
 	notice string // what the model has to know before the output
+	// started, when set, is told of the running process.
+	started func(pid int, st *streams)
 }
 
 // exec runs a validated command. The caller holds the session where c has one.
-func (s *Sandbox) exec(ctx context.Context, c sandbox.Command) (sandbox.Result, error) {
-	inv := invocation{env: maps.Clone(s.base), dir: s.info.Dir}
+// started, when it is not nil, is told of the running process.
+func (s *Sandbox) exec(ctx context.Context, c sandbox.Command, started func(int, *streams)) (sandbox.Result, error) {
+	inv := invocation{env: maps.Clone(s.base), dir: s.info.Dir, started: started}
 	if c.Session {
 		inv.env, inv.dir = s.session.environment(s.base), s.session.start(s.info.Dir)
 	}
@@ -176,6 +182,9 @@ func (s *Sandbox) run(ctx context.Context, c sandbox.Command, inv invocation) (s
 		return s.startFailed(c, inv, err)
 	}
 	st.pumpAll(s)
+	if inv.started != nil {
+		inv.started(p.pid, st)
+	}
 
 	var expired <-chan time.Time
 	if c.Timeout > 0 {
@@ -261,10 +270,10 @@ func (s *Sandbox) start(inv invocation, st *streams, group *cgroup) (p *process,
 			s.mu.Unlock()
 		}
 	}()
-	p, err = startProcess(inv.path, inv.argv, env, inv.dir, st.childEnds(), group)
+	p, err = startProcess(inv.path, inv.argv, env, inv.dir, st.childEnds(), st.terminal, group)
 	if err != nil && group != nil {
 		var again error
-		if p, again = startProcess(inv.path, inv.argv, env, inv.dir, st.childEnds(), nil); again == nil {
+		if p, again = startProcess(inv.path, inv.argv, env, inv.dir, st.childEnds(), st.terminal, nil); again == nil {
 			s.provider.groups.disable()
 			return p, nil
 		}

@@ -23,13 +23,13 @@ type process struct {
 
 // startProcess starts a program in a session of its own and, when group is not
 // nil, in that control group from its first instruction on.
-func startProcess(path string, argv, env []string, dir string, files [3]*os.File, group *cgroup) (*process, error) {
+func startProcess(path string, argv, env []string, dir string, files [3]*os.File, terminal bool, group *cgroup) (*process, error) {
 	pidfd := -1
 	attr := &syscall.ProcAttr{
 		Dir:   dir,
 		Env:   env,
 		Files: []uintptr{fd(files[0]), fd(files[1]), fd(files[2])},
-		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: terminal, PidFD: &pidfd},
 	}
 	if group != nil {
 		dirFD, err := group.open()

@@ -23,7 +23,7 @@ type process struct {
 }
 
 // startProcess starts a program in a session of its own.
-func startProcess(path string, argv, env []string, dir string, files [3]*os.File, _ *cgroup) (*process, error) {
+func startProcess(path string, argv, env []string, dir string, files [3]*os.File, _ bool, _ *cgroup) (*process, error) {
 	pid, _, err := syscall.StartProcess(path, argv, &syscall.ProcAttr{
 		Dir:   dir,
 		Env:   env,

@@ -18,6 +18,8 @@ type streams struct {
 	err    *outputPipe // out itself when the two are merged
 	outEnd *os.File
 	errEnd *os.File
+	// terminal says that all of them are one pseudo terminal.
+	terminal bool
 }
 
 func (s *Sandbox) openStreams(c sandbox.Command) (_ *streams, err error) {
@@ -28,6 +30,9 @@ func (s *Sandbox) openStreams(c sandbox.Command) (_ *streams, err error) {
 			st.abandon()
 		}
 	}()
+	if c.Terminal != nil {
+		return st, st.openTerminal(c)
+	}
 	if c.Stdin == nil {
 		st.in, err = os.Open(os.DevNull)
 	} else {
@@ -45,6 +50,21 @@ func (s *Sandbox) openStreams(c sandbox.Command) (_ *streams, err error) {
 	}
 	st.err, st.errEnd, err = newOutputPipe(c.MaxOutput)
 	return st, err
+}
+
+// openTerminal makes all streams of the command a pseudo terminal. On error the
+// caller closes what was opened.
+func (st *streams) openTerminal(c sandbox.Command) error {
+	master, slave, err := openTerminal(*c.Terminal)
+	if err != nil {
+		return err
+	}
+	st.terminal = true
+	st.in, st.outEnd, st.errEnd = slave, slave, slave
+	st.out = &outputPipe{read: master, capture: sandbox.NewCapture(c.MaxOutput), eof: make(chan struct{})}
+	st.err = st.out
+	st.feed, err = another(master)
+	return err
 }
 
 func (st *streams) childEnds() [3]*os.File { return [3]*os.File{st.in, st.outEnd, st.errEnd} }
@@ -108,7 +128,10 @@ func (st *streams) pumpAll(s *Sandbox) {
 		// Nobody waits for this one: its source may block for as long as it likes.
 		// Closing feed, when the command has ended, ends the copy at its next write.
 		go func() {
-			_, _ = io.Copy(st.feed, st.source) // a command need not read its input
+			_, err := io.Copy(st.feed, st.source) // a command need not read its input
+			if err == nil && st.terminal {
+				_, _ = st.feed.Write([]byte{4}) // a terminal's way to say end of file
+			}
 			_ = st.feed.Close()
 		}()
 	}

@@ -33,7 +33,7 @@ type Options struct {
 	NoFunctions bool
 	// Only names the groups of tests to run, for further configurations of a backend
 	// that passes the whole suite in another: commands, streams, endings, sessions,
-	// transfers, hostile archives, life. Default: all.
+	// transfers, hostile archives, life, processes. Default: all.
 	Only []string
 	// Short leaves out the transfers and outputs beyond a few megabytes.
 	Short bool
@@ -56,6 +56,7 @@ func Run(t *testing.T, make func(t *testing.T) sandbox.Provider, o Options) {
 			{"transfers", s.transfers},
 			{"hostile archives", s.hostileArchives},
 			{"life", s.life},
+			{"processes", s.processes},
 		} {
 			if len(o.Only) > 0 && !slices.Contains(o.Only, group.name) {
 				continue
