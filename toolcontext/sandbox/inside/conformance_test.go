@@ -27,6 +27,12 @@ import (
 // TestMain lets the test binary be the server, and fails the package when a
 // goroutine outlives the tests.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == inside.Word {
+		if err := furnish(); err != nil {
+			fmt.Fprintln(os.Stderr, "prepare the test's server:", err)
+			os.Exit(1)
+		}
+	}
 	if handled, code := inside.Main(os.Args[1:], "test", os.Stderr); handled {
 		os.Exit(code)
 	}
@@ -39,6 +45,7 @@ func TestMain(m *testing.M) {
 // provider starts servers as child processes, each in a directory tree of its own.
 type provider struct {
 	base string
+	kind kind
 	last atomic.Int64
 
 	mu     sync.Mutex
@@ -64,9 +71,9 @@ type pipes struct {
 
 func (p pipes) Close() error { return errors.Join(p.WriteCloser.Close(), p.ReadCloser.Close()) }
 
-func newProvider(tb testing.TB) *provider {
+func newProvider(tb testing.TB, k kind) *provider {
 	tb.Helper()
-	p := &provider{base: tb.TempDir(), open: map[*child]struct{}{}}
+	p := &provider{base: tb.TempDir(), kind: k, open: map[*child]struct{}{}}
 	tb.Cleanup(func() {
 		require.NoError(tb, p.Close(context.Background()))
 		left, err := os.ReadDir(p.base)
@@ -113,7 +120,9 @@ func (p *provider) start(spec sandbox.Spec) (*child, error) {
 	c.cmd.Dir = filepath.Join(c.root, "work")
 	c.cmd.Stderr = os.Stderr
 	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(c.root, "home"), "TMPDIR=" + filepath.Join(c.root, "tmp")}
-	isolate(c.cmd)
+	if err := p.kind.apply(c.cmd, c.root); err != nil {
+		return nil, err
+	}
 	stream, err := childStream(c.cmd)
 	if err != nil {
 		return nil, err
@@ -186,7 +195,29 @@ func (p *provider) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// create returns a sandbox of a kind that is closed when the test ends.
+func create(tb testing.TB, k kind) *child {
+	tb.Helper()
+	s, err := newProvider(tb, k).Create(tb.Context(), sandbox.Spec{})
+	require.NoError(tb, err)
+	return s.(*child)
+}
+
+// script runs a script that has to succeed and returns its output.
+func (c *child) script(tb testing.TB, format string, args ...any) string {
+	tb.Helper()
+	r, err := c.Exec(tb.Context(), sandbox.Command{Script: fmt.Sprintf(format, args...)})
+	require.NoError(tb, err)
+	require.Zero(tb, r.ExitCode, "%v", r)
+	return r.Stdout.String()
+}
+
 func TestConformance(t *testing.T) {
-	sandboxtest.Run(t, func(t *testing.T) sandbox.Provider { return newProvider(t) },
-		sandboxtest.Options{GroupsOnly: runtime.GOOS != "linux"})
+	for name, k := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sandboxtest.Run(t, func(t *testing.T) sandbox.Provider { return newProvider(t, k) },
+				sandboxtest.Options{GroupsOnly: runtime.GOOS != "linux", Short: name != "a child"})
+		})
+	}
 }
