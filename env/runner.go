@@ -73,13 +73,16 @@ type Runner struct {
 	parser    *parsers.Format
 	resolve   func(step int) (*tools.Resolution, error)
 	toolSlots slots
-	slots     slots
 	starting  slots
 	now       func() time.Time
 
 	stepItems  map[int]string // process: the item each recorded step had
 	yielded    int            // rollouts in the groups handed out so far
 	itemsEnded bool           // there are no more
+
+	limit   int // workers
+	workers int // so far
+	work    chan assignment
 
 	abort    context.CancelCauseFunc
 	failures atomic.Int64 // infrastructure failures in a row
@@ -123,7 +126,8 @@ func New(opts Options) (*Runner, error) {
 		return nil, err
 	}
 	r.resolve = resolver(opts.Registry, selection, opts.Config.Seed)
-	r.slots = newSlots(r.concurrency())
+	r.limit = max(1, r.concurrency())
+	r.work = make(chan assignment)
 	starting := opts.Config.MaxStartingSandboxes
 	if starting == 0 {
 		starting = defaultStarting
@@ -168,6 +172,7 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 	defer abort(nil)
 	r.abort = abort
 	err := r.execute(ctx)
+	close(r.work)
 	r.wg.Wait()
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -224,32 +229,43 @@ func (r *Runner) execute(ctx context.Context) error {
 	return nil
 }
 
-// start waits for a free slot and runs an assignment in a goroutine of its own.
+// start hands an assignment to a worker that is free, to a new one while there
+// may be more, or waits for one. It is called from one goroutine.
 func (r *Runner) start(ctx context.Context, a assignment) error {
-	select {
-	case <-r.opts.Drain:
+	switch {
+	case r.draining():
 		return ErrInterrupted
-	default:
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	}
 	select {
-	case r.slots <- struct{}{}:
+	case r.work <- a:
+		return nil
+	default:
+	}
+	if r.workers < r.limit {
+		r.workers++
+		r.wg.Add(1)
+		go r.worker(ctx, a)
+		return nil
+	}
+	select {
+	case r.work <- a:
+		return nil
 	case <-r.opts.Drain:
 		return ErrInterrupted
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if ctx.Err() != nil {
-		r.slots.release()
-		return context.Cause(ctx)
+}
+
+// worker runs assignments until there are no more. Workers are kept, so that
+// their stacks have to grow only once.
+func (r *Runner) worker(ctx context.Context, a assignment) {
+	defer r.wg.Done()
+	for more := true; more; a, more = <-r.work {
+		r.record(a.group, r.withRetries(ctx, a))
 	}
-	r.wg.Add(1)
-	go func() {
-		defer r.wg.Done()
-		rec := r.withRetries(ctx, a)
-		r.slots.release()
-		r.record(a.group, rec)
-	}()
-	return nil
 }
 
 // withRetries runs an assignment again when something other than the agent
@@ -316,7 +332,7 @@ func (r *Runner) watch(rec *trajectories.Rollout, cause error) {
 		r.failures.Store(0)
 		return
 	}
-	limit := int64(max(minFailuresInARow, 2*cap(r.slots)))
+	limit := int64(max(minFailuresInARow, 2*r.limit))
 	if n := r.failures.Add(1); n >= limit {
 		r.abort(fmt.Errorf("%w: %d rollouts in a row failed, the last with: %w", kind, n, cause))
 	}
@@ -324,13 +340,20 @@ func (r *Runner) watch(rec *trajectories.Rollout, cause error) {
 
 const minFailuresInARow = 20
 
-// record stores a finished rollout. The slot is free by then: the disk is waited
-// for beside the next rollout, not before it.
+// record stores a finished rollout. The worker does not wait for the disk.
 func (r *Runner) record(g *group, rec *trajectories.Rollout) {
-	acked := make(chan error, 1)
+	r.wg.Add(1)
 	// Not the run's context: what is finished is kept also when the run is cancelled.
-	r.opts.Store.AppendAsync(context.Background(), rec, func(err error) { acked <- err })
-	if err := <-acked; err != nil {
+	r.opts.Store.AppendAsync(context.Background(), rec, func(err error) {
+		go func() { // the store is waiting for this function to return
+			defer r.wg.Done()
+			r.recorded(g, rec, err)
+		}()
+	})
+}
+
+func (r *Runner) recorded(g *group, rec *trajectories.Rollout, err error) {
+	if err != nil {
 		r.abort(fmt.Errorf("%w: %w", ErrStore, err))
 		return
 	}

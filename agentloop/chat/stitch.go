@@ -45,7 +45,7 @@ func (b *Body) Size() int64 { return b.size }
 // inOnePiece is the size up to which a body is copied together. net/http sends a
 // body it knows to be in memory in one write with the headers; for any other it
 // writes twice, which costs more than copying so little.
-const inOnePiece = 16 << 10
+const inOnePiece = 8 << 10
 
 // Reader returns a new reader over the whole body; several may be read at once.
 func (b *Body) Reader() io.ReadCloser {

@@ -48,9 +48,9 @@ func NewTransport(l Limits) *http.Transport {
 		ExpectContinueTimeout: time.Second,
 		DisableCompression:    true,
 		// Small buffers: there are as many as connections, and large bodies
-		// bypass them.
+		// bypass them. What fits into the write buffer is sent in one piece.
 		ReadBufferSize:         2 << 10,
-		WriteBufferSize:        2 << 10,
+		WriteBufferSize:        8 << 10,
 		MaxResponseHeaderBytes: 256 << 10,
 		// Finds a dead connection that many requests share.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
