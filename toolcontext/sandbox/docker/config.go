@@ -1,0 +1,112 @@
+package docker
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+)
+
+// Config says which engine is used and what containers get. The zero value is usable.
+type Config struct {
+	// Host is the engine, as in DOCKER_HOST. Default: DOCKER_HOST, else the docker
+	// command's current context, else the usual sockets of Docker and podman.
+	Host string
+	// Getenv looks up variables of the harness's environment. Default: os.LookupEnv.
+	Getenv func(string) (string, bool)
+	// Image is what sandboxes get whose Spec names none. Default: none.
+	Image string
+	// Run is the run's id, put into a label. Default: none.
+	Run string
+	// Binary is a static hermes-env for Linux and the engine's architecture. Default:
+	// this program; New fails where it is none.
+	Binary string
+	// Upload copies the binary into each container instead of mounting it, as is done
+	// by itself when the engine does not see this machine's files.
+	Upload bool
+	// CPUs is how many processors a container may use. Default: no limit.
+	CPUs float64
+	// MemoryBytes is how much memory a container may use; there is no swap beyond it.
+	// Default: 4 GiB. Negative: no limit.
+	MemoryBytes int64
+	// PIDs is how many processes and threads a container may have. Default: 2048.
+	// Negative: no limit.
+	PIDs int64
+	// DiskBytes bounds the container's writable layer where the storage driver can,
+	// and each file everywhere. Default: 10 GiB. Negative: no limit.
+	DiskBytes int64
+	// OpenFiles is how many files a process may have open. Default: 65536, or what the
+	// engine itself may have where that is less.
+	OpenFiles int64
+	// Network is what containers get whose Spec does not say. Default: the engine's
+	// bridge.
+	Network sandbox.Network
+	// MaxStarting is how many containers start at once when the engine is warm.
+	// Default: 8.
+	MaxStarting int
+	// StartLimit bounds creating and starting one container, without its image.
+	// Default: 2 minutes.
+	StartLimit time.Duration
+	// ImageLimit bounds pulling or building one image. Default: 30 minutes.
+	ImageLimit time.Duration
+	// CloseLimit bounds removing one container. Default: 30 s.
+	CloseLimit time.Duration
+	// Progress is told how a pull or build goes, one line at a time, from one goroutine
+	// for each image. Default: nobody.
+	Progress func(image, line string)
+	// Warn is told once of what works less well than it could, and why. Default: nobody.
+	Warn func(message string)
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Getenv == nil {
+		c.Getenv = os.LookupEnv
+	}
+	if c.CPUs < 0 {
+		return c, fmt.Errorf("CPUs is %g; 0 means no limit", c.CPUs)
+	}
+	for _, d := range []struct {
+		field *int64
+		value int64
+	}{{&c.MemoryBytes, 4 << 30}, {&c.PIDs, 2048}, {&c.DiskBytes, 10 << 30}, {&c.OpenFiles, 1 << 16}} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	if c.OpenFiles < 0 || c.OpenFiles > maxOpenFiles {
+		return c, fmt.Errorf("OpenFiles is %d; it has to lie between 1 and %d", c.OpenFiles, maxOpenFiles)
+	}
+	if c.Network == "" {
+		c.Network = sandbox.NetworkBridge
+	}
+	if err := c.Network.Validate(); err != nil {
+		return c, err
+	}
+	if c.MaxStarting <= 0 {
+		c.MaxStarting = 8
+	}
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{{&c.StartLimit, 2 * time.Minute}, {&c.ImageLimit, 30 * time.Minute}, {&c.CloseLimit, 30 * time.Second}} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+	}
+	if c.Progress == nil {
+		c.Progress = func(string, string) {}
+	}
+	if c.Warn == nil {
+		c.Warn = func(string) {}
+	}
+	return c, nil
+}
+
+// maxOpenFiles is the kernel's usual ceiling for open files.
+const maxOpenFiles = 1 << 20
+
+// capabilities are what containers keep: what package managers and services that
+// drop to another user need. Left out of the engine's default are MKNOD, NET_RAW,
+// SYS_CHROOT, SETPCAP, SETFCAP and AUDIT_WRITE.
+var capabilities = [...]string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID"}

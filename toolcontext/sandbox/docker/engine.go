@@ -1,0 +1,379 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/build"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/strslice"
+	"github.com/docker/docker/client"
+)
+
+// engine is a connection to a container engine. It is the only part that knows the
+// client library, which lives on as github.com/moby/moby/client: moving there is a
+// change of this file.
+type engine struct {
+	api  *client.Client
+	info engineInfo
+}
+
+// engineInfo is what the engine says of itself.
+type engineInfo struct {
+	Version, API    string
+	OS, Arch        string // Arch as Go names it
+	Host            string // name of the machine the engine runs on
+	Driver, Backing string // storage driver and the file system below it
+	Endpoint        string
+	CPUs            int
+	CPULimit, PIDs  bool // whether these can be limited
+	MemLimit        bool
+}
+
+// errNoImage says that the engine does not have an image.
+var errNoImage = errors.New("no such image")
+
+// errNoContainer says that a container is gone.
+var errNoContainer = errors.New("no such container")
+
+// connect opens the engine at an endpoint and asks what it is.
+func connect(ctx context.Context, at endpoint) (*engine, error) {
+	options := []client.Opt{client.WithHost(at.host), client.WithAPIVersionNegotiation()}
+	if at.ca != "" || at.cert != "" {
+		options = append(options, client.WithTLSClientConfig(at.ca, at.cert, at.key))
+	}
+	api, err := client.NewClientWithOpts(options...)
+	if err != nil {
+		return nil, fmt.Errorf("use %s: %w", at.host, err)
+	}
+	e := &engine{api: api}
+	info, err := api.Info(ctx)
+	if err != nil {
+		_ = api.Close() // nothing is open yet
+		return nil, fmt.Errorf("ask the engine at %s (%s): %w", at.host, at.from, err)
+	}
+	e.info = engineInfo{
+		Version: info.ServerVersion, API: api.ClientVersion(), OS: info.OSType, Arch: goArch(info.Architecture),
+		Host: info.Name, Driver: info.Driver, Endpoint: at.host, CPUs: info.NCPU,
+		CPULimit: info.CPUCfsQuota, PIDs: info.PidsLimit, MemLimit: info.MemoryLimit,
+	}
+	for _, pair := range info.DriverStatus {
+		if pair[0] == "Backing Filesystem" {
+			e.info.Backing = pair[1]
+		}
+	}
+	return e, nil
+}
+
+// goArch turns the kernel's name of an architecture into Go's.
+func goArch(machine string) string {
+	switch machine {
+	case "x86_64":
+		return "amd64"
+	case "aarch64":
+		return "arm64"
+	case "armv7l", "armv6l":
+		return "arm"
+	case "i386", "i686":
+		return "386"
+	}
+	return machine
+}
+
+func (e *engine) close() error { return e.api.Close() }
+
+// translate gives errors that callers tell apart their own names.
+func translate(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "No such image"):
+		return fmt.Errorf("%w: %w", errNoImage, err)
+	case errdefs.IsNotFound(err) && strings.Contains(err.Error(), "ontainer"):
+		return fmt.Errorf("%w: %w", errNoContainer, err)
+	}
+	return err
+}
+
+// imageInfo is what matters of an image.
+type imageInfo struct {
+	ID      string // digest of its configuration
+	Digest  string // digest a registry knows it by; ID where it came from none
+	Arch    string
+	WorkDir string
+	User    string
+	Env     []string
+}
+
+func (e *engine) image(ctx context.Context, ref string) (imageInfo, error) {
+	found, err := e.api.ImageInspect(ctx, ref)
+	if err != nil {
+		if errdefs.IsNotFound(err) {
+			err = fmt.Errorf("%w: %w", errNoImage, err)
+		}
+		return imageInfo{}, err
+	}
+	info := imageInfo{ID: found.ID, Digest: found.ID, Arch: found.Architecture}
+	for _, d := range found.RepoDigests {
+		if _, digest, ok := strings.Cut(d, "@"); ok {
+			info.Digest = digest
+			break
+		}
+	}
+	if found.Config != nil {
+		info.WorkDir, info.User, info.Env = found.Config.WorkingDir, found.Config.User, found.Config.Env
+	}
+	return info, nil
+}
+
+// pull fetches an image; progress gets each state of each layer.
+func (e *engine) pull(ctx context.Context, ref, auth string, progress func(jsonMessage)) error {
+	body, err := e.api.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: auth})
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	return readMessages(body, progress)
+}
+
+// build builds a folder, given as a tar stream, into an image with the classic
+// builder, which every engine has.
+func (e *engine) build(ctx context.Context, context io.Reader, tag string, labels map[string]string, progress func(jsonMessage)) error {
+	answer, err := e.api.ImageBuild(ctx, context, build.ImageBuildOptions{
+		Tags: []string{tag}, Remove: true, ForceRemove: true, Labels: labels, Version: build.BuilderV1,
+	})
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	return readMessages(answer.Body, progress)
+}
+
+// jsonMessage is one line of the engine's progress.
+type jsonMessage struct {
+	Stream   string `json:"stream"`
+	Status   string `json:"status"`
+	ID       string `json:"id"`
+	Error    string `json:"error"`
+	Progress struct {
+		Current int64 `json:"current"`
+		Total   int64 `json:"total"`
+	} `json:"progressDetail"`
+}
+
+// readMessages reads the engine's progress to its end; an error comes as a message.
+func readMessages(r io.Reader, progress func(jsonMessage)) error {
+	d := json.NewDecoder(r)
+	for {
+		var m jsonMessage
+		if err := d.Decode(&m); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return fmt.Errorf("read the engine's progress: %w", err)
+		}
+		if m.Error != "" {
+			return errors.New(strings.TrimSpace(m.Error))
+		}
+		if progress != nil {
+			progress(m)
+		}
+	}
+}
+
+// plan is a container to be made.
+type plan struct {
+	Name       string
+	Image      string
+	Entrypoint []string
+	User       string
+	Dir        string
+	Env        []string
+	Labels     map[string]string
+	Binary     string
+	BinaryAt   string
+	Network    string
+	CPUs       float64
+	Memory     int64
+	PIDs       int64
+	OpenFiles  int64
+	FileSize   int64
+	Disk       int64 // size of the writable layer
+	Cap        []string
+}
+
+func (e *engine) create(ctx context.Context, p plan) (string, error) {
+	limits := []*container.Ulimit{{Name: "core", Soft: 0, Hard: 0}}
+	if p.OpenFiles > 0 {
+		limits = append(limits, &container.Ulimit{Name: "nofile", Soft: p.OpenFiles, Hard: p.OpenFiles})
+	}
+	if p.FileSize > 0 {
+		limits = append(limits, &container.Ulimit{Name: "fsize", Soft: p.FileSize, Hard: p.FileSize})
+	}
+	host := &container.HostConfig{
+		NetworkMode: container.NetworkMode(p.Network),
+		CapDrop:     strslice.StrSlice{"ALL"},
+		CapAdd:      p.Cap,
+		SecurityOpt: []string{"no-new-privileges"},
+		LogConfig:   container.LogConfig{Type: "none"}, // output must not fill the host's disk
+		IpcMode:     "private",
+		Resources: container.Resources{
+			NanoCPUs: int64(p.CPUs * 1e9), Memory: p.Memory, MemorySwap: p.Memory, Ulimits: limits,
+		},
+	}
+	if p.PIDs > 0 {
+		host.PidsLimit = &p.PIDs
+	}
+	if p.Binary != "" {
+		host.Mounts = []mount.Mount{{Type: mount.TypeBind, Source: p.Binary, Target: p.BinaryAt, ReadOnly: true}}
+	}
+	if p.Disk > 0 {
+		host.StorageOpt = map[string]string{"size": fmt.Sprint(p.Disk)}
+	}
+	made, err := e.api.ContainerCreate(ctx, &container.Config{
+		Image: p.Image, Entrypoint: p.Entrypoint, User: p.User, WorkingDir: p.Dir, Env: p.Env, Labels: p.Labels,
+		OpenStdin: true, StdinOnce: true, AttachStdin: true, AttachStdout: true, AttachStderr: true,
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, // the harness checks by itself, when asked to
+	}, host, nil, nil, p.Name)
+	return made.ID, translate(err)
+}
+
+// attach connects to the standard streams of a container that is not yet started.
+func (e *engine) attach(ctx context.Context, id string) (*hijacked, error) {
+	r, err := e.api.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return nil, translate(err)
+	}
+	return &hijacked{conn: r.Conn, reader: r.Reader, closeWrite: r.CloseWrite}, nil
+}
+
+// hijacked is a connection to the streams of a process.
+type hijacked struct {
+	conn       net.Conn
+	reader     io.Reader
+	closeWrite func() error
+}
+
+func (e *engine) start(ctx context.Context, id string) error {
+	return translate(e.api.ContainerStart(ctx, id, container.StartOptions{}))
+}
+
+// remove kills a container and removes it with its volumes; one that is gone is no error.
+func (e *engine) remove(ctx context.Context, id string) error {
+	err := e.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// state is how a container is.
+type state struct {
+	Running   bool
+	Status    string
+	OOMKilled bool
+	ExitCode  int
+	Error     string
+}
+
+func (e *engine) inspect(ctx context.Context, id string) (state, error) {
+	found, err := e.api.ContainerInspect(ctx, id)
+	if err != nil {
+		return state{}, translate(err)
+	}
+	if found.ContainerJSONBase == nil || found.State == nil {
+		return state{}, fmt.Errorf("the engine says nothing of the state of container %s", id)
+	}
+	s := found.State
+	return state{Running: s.Running, Status: s.Status, OOMKilled: s.OOMKilled, ExitCode: s.ExitCode, Error: s.Error}, nil
+}
+
+// labelled is a container found by its labels.
+type labelled struct {
+	ID     string
+	Labels map[string]string
+	State  string
+}
+
+// list returns the containers, running or not, that carry a label.
+func (e *engine) list(ctx context.Context, label string) ([]labelled, error) {
+	found, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", label))})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]labelled, len(found))
+	for i, c := range found {
+		list[i] = labelled{ID: c.ID, Labels: c.Labels, State: c.State}
+	}
+	return list, nil
+}
+
+// exists reports whether a path is in a container, started or not.
+func (e *engine) exists(ctx context.Context, id, path string) (bool, error) {
+	_, err := e.api.ContainerStatPath(ctx, id, path)
+	if errdefs.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// copyIn unpacks a tar stream below a directory that exists in the container.
+func (e *engine) copyIn(ctx context.Context, id, dir string, tar io.Reader) error {
+	return translate(e.api.CopyToContainer(ctx, id, dir, tar, container.CopyToContainerOptions{}))
+}
+
+// execRequest is a process to be started in a running container.
+type execRequest struct {
+	Args []string
+	User string
+	Dir  string
+	Env  []string
+}
+
+// exec starts a process and returns its id and streams.
+func (e *engine) exec(ctx context.Context, id string, r execRequest) (string, *hijacked, error) {
+	made, err := e.api.ContainerExecCreate(ctx, id, container.ExecOptions{
+		User: r.User, WorkingDir: r.Dir, Env: r.Env, Cmd: r.Args, AttachStdin: true, AttachStdout: true, AttachStderr: true,
+	})
+	if err != nil {
+		return "", nil, translate(err)
+	}
+	streams, err := e.api.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{})
+	if err != nil {
+		return "", nil, translate(err)
+	}
+	return made.ID, &hijacked{conn: streams.Conn, reader: streams.Reader, closeWrite: streams.CloseWrite}, nil
+}
+
+// execEnd returns the exit code of a process that exec started, once it has ended.
+func (e *engine) execEnd(ctx context.Context, execID string) (running bool, code int, err error) {
+	found, err := e.api.ContainerExecInspect(ctx, execID)
+	return found.Running, found.ExitCode, translate(err)
+}
+
+// refusesStorageSize reports whether create failed because the storage driver
+// can't bound the writable layer.
+func refusesStorageSize(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "storage-opt") || strings.Contains(text, "StorageOpt") || strings.Contains(text, "Storage Option")
+}
+
+// refusesMount reports whether create failed because the engine does not see this
+// machine's files.
+func refusesMount(err error) bool {
+	return strings.Contains(err.Error(), "bind source path does not exist") || strings.Contains(err.Error(), "invalid mount config") ||
+		strings.Contains(err.Error(), "statfs")
+}
+
+// refusesLimits reports whether start failed because the engine may not raise a
+// limit beyond its own.
+func refusesLimits(err error) bool { return strings.Contains(err.Error(), "rlimit") }

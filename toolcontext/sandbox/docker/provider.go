@@ -1,0 +1,247 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/owner"
+)
+
+// Name is the backend's name in configs.
+const Name = "docker"
+
+// ErrNoEngine is wrapped by New when no container engine answers.
+var ErrNoEngine = errors.New("no container engine answers")
+
+// Provider makes sandboxes that are containers. It implements sandbox.Provider.
+type Provider struct {
+	config Config
+	engine *engine
+	local  bool // the engine is reached through a socket of this machine
+	owner  owner.Owner
+	binary serverBinary
+	images *images
+	starts *starts
+
+	life context.Context // ends when Close has closed all sandboxes
+	end  context.CancelFunc
+
+	mu       sync.Mutex
+	closed   bool
+	open     map[*Sandbox]struct{}
+	creating sync.WaitGroup
+	upload   bool // mounts are refused: the engine sees other files
+	fewFiles bool // the engine may not raise the limit on open files
+	noQuota  bool // the storage driver can't bound the writable layer
+	warned   map[string]bool
+}
+
+var _ sandbox.Provider = (*Provider)(nil)
+
+// connectLimit bounds the first question to an engine.
+const connectLimit = 15 * time.Second
+
+// New checks the config, connects to an engine and returns a provider. An error
+// that wraps ErrNoEngine says how to get one.
+func New(c Config) (*Provider, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("configure docker sandboxes: %w", err)
+	}
+	e, at, err := findEngine(c)
+	if err != nil {
+		return nil, err
+	}
+	p := &Provider{
+		config: c,
+		engine: e,
+		local:  at.local(),
+		owner:  owner.This(),
+		starts: newStarts(c.MaxStarting),
+		upload: c.Upload,
+		open:   map[*Sandbox]struct{}{},
+		warned: map[string]bool{},
+	}
+	if e.info.OS != "linux" {
+		return nil, errors.Join(fmt.Errorf("the engine at %s runs %s containers; switch it to linux ones", at.host, e.info.OS), e.close())
+	}
+	if err := p.chooseServer(); err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	p.life, p.end = context.WithCancel(context.Background())
+	p.images = newImages(p.life, e, c)
+	return p, nil
+}
+
+// chooseServer finds the program that serves inside containers.
+func (p *Provider) chooseServer() error {
+	found, reason := findBinary(p.config.Binary, p.engine.info)
+	if reason == nil {
+		p.binary = found
+		return nil
+	}
+	if p.config.Binary != "" {
+		return fmt.Errorf("use %s as the server inside containers: %w", p.config.Binary, reason)
+	}
+	return fmt.Errorf("this program can't serve inside containers: %w; build hermes-env with CGO_ENABLED=0 GOOS=linux GOARCH=%s and name it in Config.Binary (HERMES_ENV_SANDBOX_BINARY)", reason, p.engine.info.Arch)
+}
+
+// findEngine connects to the first engine that answers.
+func findEngine(c Config) (*engine, endpoint, error) {
+	list, err := endpoints(c)
+	if err != nil {
+		return nil, endpoint{}, fmt.Errorf("find a container engine: %w", err)
+	}
+	if len(list) == 0 {
+		return nil, endpoint{}, fmt.Errorf("%w: there is no socket of Docker or podman in the usual places; %s", ErrNoEngine, howToStart())
+	}
+	var errs []error
+	for _, at := range list {
+		ctx, cancel := context.WithTimeout(context.Background(), connectLimit)
+		e, err := connect(ctx, at)
+		cancel()
+		if err == nil {
+			return e, at, nil
+		}
+		if errors.Is(err, os.ErrPermission) {
+			err = fmt.Errorf("%w; add yourself to the group docker (sudo usermod -aG docker $USER, then log in again) or set DOCKER_HOST to a rootless engine", err)
+		}
+		errs = append(errs, err)
+	}
+	return nil, endpoint{}, fmt.Errorf("%w: %w; %s", ErrNoEngine, errors.Join(errs...), howToStart())
+}
+
+func howToStart() string {
+	if runtime.GOOS == "darwin" {
+		return "start Docker Desktop, or podman machine start, or set DOCKER_HOST"
+	}
+	return "start one (sudo systemctl start docker, or sudo dockerd), or set DOCKER_HOST"
+}
+
+// Name returns "docker".
+func (p *Provider) Name() string { return Name }
+
+// Create pulls or builds the image where that is needed, and starts a container.
+// When ctx ends first, what was begun is finished and removed.
+func (p *Provider) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	s, err := p.create(ctx, spec)
+	if err != nil {
+		return nil, fmt.Errorf("create a docker sandbox: %w", err)
+	}
+	return s, nil
+}
+
+func (p *Provider) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	if err := p.enter(); err != nil {
+		return nil, err
+	}
+	defer p.creating.Done()
+	image, err := p.image(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.starts.acquire(ctx); err != nil {
+		return nil, err
+	}
+	s, err := p.startSandbox(ctx, spec, image)
+	p.starts.release(err == nil || context.Cause(ctx) != nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.awaitHealthy(ctx, spec.Healthcheck); err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
+	p.mu.Lock()
+	closed := p.closed
+	if !closed {
+		p.open[s] = struct{}{}
+	}
+	p.mu.Unlock()
+	if closed {
+		return nil, errors.Join(fmt.Errorf("the provider: %w", sandbox.ErrClosed), s.Close(ctx))
+	}
+	return s, nil
+}
+
+// enter registers a running Create.
+func (p *Provider) enter() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return fmt.Errorf("the provider: %w", sandbox.ErrClosed)
+	}
+	p.creating.Add(1)
+	return nil
+}
+
+// image returns the image of a spec, which the engine then has.
+func (p *Provider) image(ctx context.Context, spec sandbox.Spec) (imageInfo, error) {
+	switch {
+	case spec.Build != "":
+		return p.images.built(ctx, spec.Build)
+	case spec.Image != "":
+		return p.images.named(ctx, spec.Image)
+	case p.config.Image != "":
+		return p.images.named(ctx, p.config.Image)
+	}
+	return imageInfo{}, errors.New("neither the item nor the configuration names an image; set env.docker_image (--env.docker_image IMAGE)")
+}
+
+// warnOnce tells the user of something that works less well than it could.
+func (p *Provider) warnOnce(message string) {
+	p.mu.Lock()
+	said := p.warned[message]
+	p.warned[message] = true
+	p.mu.Unlock()
+	if !said {
+		p.config.Warn(message)
+	}
+}
+
+func (p *Provider) forget(s *Sandbox) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, s)
+}
+
+// Close closes the sandboxes still open, waits for those being created, and leaves
+// the engine. A second Close does nothing.
+func (p *Provider) Close(ctx context.Context) error {
+	p.mu.Lock()
+	again := p.closed
+	p.closed = true
+	left := make([]*Sandbox, 0, len(p.open))
+	for s := range p.open {
+		left = append(left, s)
+	}
+	p.mu.Unlock()
+	if again {
+		return nil
+	}
+	p.images.stop() // pulls and builds end now
+	var g errgroup.Group
+	g.SetLimit(8)
+	errs := make([]error, len(left))
+	for i, s := range left {
+		g.Go(func() error { errs[i] = s.Close(ctx); return nil })
+	}
+	_ = g.Wait() // the functions keep their errors
+	p.creating.Wait()
+	p.images.wait()
+	p.end()
+	return errors.Join(errors.Join(errs...), p.engine.close())
+}

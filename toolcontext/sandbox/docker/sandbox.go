@@ -1,0 +1,122 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
+)
+
+// Sandbox is a container. It implements sandbox.Sandbox and sandbox.Starter through
+// the client of the server in it.
+type Sandbox struct {
+	*inside.Client
+	provider  *Provider
+	container string // id
+	info      sandbox.Info
+
+	closing  sync.Once
+	closeErr error
+}
+
+var (
+	_ sandbox.Sandbox = (*Sandbox)(nil)
+	_ sandbox.Starter = (*Sandbox)(nil)
+)
+
+// Info describes the sandbox. Its ID is the container's name.
+func (s *Sandbox) Info() sandbox.Info { return s.info }
+
+// Container returns the engine's id of the container.
+func (s *Sandbox) Container() string { return s.container }
+
+// describe says in words how a container is.
+func describe(st state, err error) string {
+	switch {
+	case errors.Is(err, errNoContainer):
+		return "its container is gone: something outside the harness removed it"
+	case err != nil:
+		return fmt.Sprintf("the engine can't say why: %v", err)
+	case st.Running:
+		return "its container still runs"
+	case st.OOMKilled:
+		return fmt.Sprintf("its container ran out of memory and was killed (exit code %d): raise its limit, unless the rollout used it up", st.ExitCode)
+	case st.Error != "":
+		return fmt.Sprintf("its container ended with exit code %d: %s", st.ExitCode, st.Error)
+	}
+	return fmt.Sprintf("its container ended with exit code %d", st.ExitCode)
+}
+
+// Close ends every process and removes the container with its volumes, also when
+// ctx has ended, within Config.CloseLimit. A second Close does nothing.
+func (s *Sandbox) Close(ctx context.Context) error {
+	s.closing.Do(func() { s.closeErr = s.close(ctx) })
+	return s.closeErr
+}
+
+func (s *Sandbox) close(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	bounded, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	// Ends calls under way with ErrClosed. Whether the far side still answers does not
+	// matter: removing the container ends everything in it.
+	_ = s.Client.Close(bounded)
+	err := s.provider.removeContainer(ctx, s.container)
+	s.provider.forget(s)
+	if err != nil {
+		return fmt.Errorf("close sandbox %s: %w", s.info.ID, err)
+	}
+	return nil
+}
+
+// errUnhealthy says that a health check never succeeded.
+var errUnhealthy = errors.New("the sandbox did not become healthy")
+
+// awaitHealthy runs the health check until it succeeds.
+func (s *Sandbox) awaitHealthy(ctx context.Context, h *sandbox.Healthcheck) error {
+	if h == nil {
+		return nil
+	}
+	orElse := func(d, standard time.Duration) time.Duration {
+		if d == 0 {
+			return standard
+		}
+		return d
+	}
+	interval, timeout := orElse(h.Interval, 30*time.Second), orElse(h.Timeout, 30*time.Second)
+	retries := h.Retries
+	if retries == 0 {
+		retries = 3
+	}
+	grace := time.Now().Add(h.StartPeriod)
+	for failures := 0; ; {
+		began := time.Now()
+		r, err := s.Exec(ctx, sandbox.Command{Script: h.Script, Timeout: timeout, MaxOutput: 2000})
+		if err != nil {
+			return fmt.Errorf("run the health check: %w", err)
+		}
+		if r.Cancelled {
+			return context.Cause(ctx)
+		}
+		if r.ExitCode == 0 {
+			return nil
+		}
+		pause := interval
+		if began.Before(grace) {
+			pause = orElse(h.StartInterval, 5*time.Second)
+		} else if failures++; failures >= retries {
+			return fmt.Errorf("%w: its check failed %d times, at last with exit code %d: %s", errUnhealthy, failures, r.ExitCode, r.String())
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+)
+
+// Where the server's binary is inside containers.
+const (
+	binaryDir  = "/.hermes-env"
+	binaryPath = binaryDir + "/hermes-env"
+)
+
+// startSandbox makes and starts a container. Calls to the engine are not cancelled
+// with ctx but bounded by StartLimit: an engine goes on with a call whose caller
+// has left, and would make a container after it was looked for to be removed.
+func (p *Provider) startSandbox(ctx context.Context, spec sandbox.Spec, image imageInfo) (*Sandbox, error) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.config.StartLimit)
+	defer cancel()
+	name := newName()
+	s, err := p.startNamed(bounded, name, spec, image)
+	if err != nil && refusesLimits(err) {
+		p.takeFewFiles()
+		if err = p.removeContainer(ctx, name); err == nil {
+			name = newName()
+			s, err = p.startNamed(bounded, name, spec, image)
+		}
+	}
+	if err == nil && context.Cause(ctx) != nil {
+		return nil, errors.Join(context.Cause(ctx), s.Close(ctx))
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.removeContainer(ctx, name))
+	}
+	return s, nil
+}
+
+// newName returns the name of a container, which no other has.
+func newName() string { return "hermes-env-" + strings.ToLower(rand.Text()[:16]) }
+
+// takeFewFiles makes containers live with the engine's own limit on open files.
+func (p *Provider) takeFewFiles() {
+	p.mu.Lock()
+	p.fewFiles = true
+	p.mu.Unlock()
+	p.warnOnce(fmt.Sprintf("the engine may not open %d files itself, so containers get its own limit; raise that (LimitNOFILE in docker.service)", p.config.OpenFiles))
+}
+
+func (p *Provider) startNamed(ctx context.Context, name string, spec sandbox.Spec, image imageInfo) (*Sandbox, error) {
+	plan := p.plan(name, spec, image)
+	id, err := p.createContainer(ctx, &plan, image)
+	if err != nil {
+		return nil, fmt.Errorf("create a container from the image %s: %w", plan.Image, err)
+	}
+	if err := p.prepare(ctx, id, plan, image); err != nil {
+		return nil, fmt.Errorf("prepare the container: %w", err)
+	}
+	s := &Sandbox{provider: p, container: id, info: sandbox.Info{
+		Backend: Name, ID: name, Image: p.reference(spec), Digest: image.Digest, TempDir: "/tmp",
+	}}
+	conn, err := p.engine.attach(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("attach to the container: %w", err)
+	}
+	at := newStream(conn)
+	if err := p.engine.start(ctx, id); err != nil {
+		_ = at.Close() // nothing was said yet
+		return nil, fmt.Errorf("start the container: %w", err)
+	}
+	if err := s.serve(ctx, at, spec); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// reference names the image of a spec as people know it.
+func (p *Provider) reference(spec sandbox.Spec) string {
+	switch {
+	case spec.Build != "":
+		return spec.Build
+	case spec.Image != "":
+		return spec.Image
+	}
+	return p.config.Image
+}
+
+// plan decides what a container of a spec is.
+func (p *Provider) plan(name string, spec sandbox.Spec, image imageInfo) plan {
+	c := p.config
+	pl := plan{
+		Name:      name,
+		Image:     image.ID,
+		User:      spec.User,
+		Dir:       workDir(spec, image),
+		Env:       containerEnv(spec),
+		Labels:    p.labels(spec.Rollout),
+		Network:   string(orElse(spec.Network, c.Network)),
+		CPUs:      orElse(spec.CPUs, c.CPUs),
+		Memory:    max(orElse(spec.MemoryBytes, c.MemoryBytes), 0),
+		PIDs:      max(orElse(spec.PIDs, c.PIDs), 0),
+		OpenFiles: c.OpenFiles,
+		Disk:      max(orElse(spec.DiskBytes, c.DiskBytes), 0),
+		Cap:       capabilities[:],
+	}
+	if n := float64(p.engine.info.CPUs); pl.CPUs > n {
+		pl.CPUs = n // the engine refuses more than it has
+	}
+	pl.FileSize = pl.Disk
+	p.mu.Lock()
+	if p.noQuota {
+		pl.Disk = 0
+	}
+	if p.fewFiles {
+		pl.OpenFiles = 0
+	}
+	upload := p.upload
+	p.mu.Unlock()
+	pl.Entrypoint = entrypoint()
+	if !upload {
+		pl.Binary, pl.BinaryAt = p.binary.path, binaryPath
+	}
+	return pl
+}
+
+// orElse returns v, or standard where v is nothing.
+func orElse[T comparable](v, standard T) T {
+	var zero T
+	if v == zero {
+		return standard
+	}
+	return v
+}
+
+// workDir is the directory commands start in. The engine makes it.
+func workDir(spec sandbox.Spec, image imageInfo) string {
+	base := image.WorkDir
+	if base == "" {
+		base = "/"
+	}
+	switch {
+	case spec.Dir == "":
+		return base
+	case strings.HasPrefix(spec.Dir, "/"):
+		return spec.Dir
+	}
+	return strings.TrimSuffix(base, "/") + "/" + spec.Dir
+}
+
+// containerEnv is what commands find in their environment beyond the image's own.
+// Nothing of it comes from the harness's.
+func containerEnv(spec sandbox.Spec) []string {
+	env := map[string]string{"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb"}
+	maps.Copy(env, spec.Env)
+	list := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
+}
+
+// createContainer creates the container, and again without what the engine refuses
+// and sandboxes can do without; the engine is not asked for that a second time.
+func (p *Provider) createContainer(ctx context.Context, pl *plan, image imageInfo) (string, error) {
+	for {
+		id, err := p.engine.create(ctx, *pl)
+		switch {
+		case err == nil:
+			return id, nil
+		case pl.Disk > 0 && refusesStorageSize(err):
+			p.mu.Lock()
+			p.noQuota = true
+			p.mu.Unlock()
+			p.warnOnce(fmt.Sprintf("the engine's storage (%s on %s) can't bound what a container writes: only the size of each file is bounded; overlay2 on xfs with pquota, btrfs and zfs can", p.engine.info.Driver, p.engine.info.Backing))
+			pl.Disk = 0
+		case pl.Binary != "" && refusesMount(err):
+			p.mu.Lock()
+			p.upload = true
+			p.mu.Unlock()
+			p.warnOnce("the engine does not see this machine's files: the server is copied into every container, which takes longer to start")
+			pl.Binary = ""
+		case errors.Is(err, errNoImage):
+			p.images.forget(image.ID)
+			return "", err
+		default:
+			return "", err
+		}
+	}
+}
+
+// prepare puts into a container that has not started what it lacks.
+func (p *Provider) prepare(ctx context.Context, id string, pl plan, image imageInfo) error {
+	has, err := p.images.temp(ctx, image.ID, id)
+	if err != nil {
+		return fmt.Errorf("look for /tmp: %w", err)
+	}
+	if !has {
+		var b bytes.Buffer
+		tw := tar.NewWriter(&b)
+		if err := errors.Join(tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}), tw.Close()); err != nil {
+			return err
+		}
+		if err := p.engine.copyIn(ctx, id, "/", &b); err != nil {
+			return fmt.Errorf("make /tmp: %w", err)
+		}
+	}
+	if pl.Binary != "" {
+		return nil
+	}
+	if err := p.uploadBinary(ctx, id); err != nil {
+		return fmt.Errorf("copy the server into it: %w", err)
+	}
+	return nil
+}
+
+// temp reports whether an image has a /tmp, by the first container made from it.
+func (i *images) temp(ctx context.Context, image, container string) (bool, error) {
+	i.mu.Lock()
+	has, known := i.hasTemp[image]
+	i.mu.Unlock()
+	if known {
+		return has, nil
+	}
+	has, err := i.engine.exists(ctx, container, "/tmp")
+	if err == nil {
+		i.mu.Lock()
+		i.hasTemp[image] = has
+		i.mu.Unlock()
+	}
+	return has, err
+}
+
+// uploadBinary copies the server into a container.
+func (p *Provider) uploadBinary(ctx context.Context, id string) error {
+	f, err := os.Open(p.binary.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	r, w := io.Pipe()
+	go func() {
+		tw := tar.NewWriter(w)
+		err := tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: strings.TrimPrefix(binaryDir, "/") + "/", Mode: 0o755})
+		if err == nil {
+			err = tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(binaryPath, "/"), Mode: 0o555, Size: info.Size()})
+		}
+		if err == nil {
+			_, err = io.CopyN(tw, f, info.Size())
+		}
+		if err == nil {
+			err = tw.Close()
+		}
+		_ = w.CloseWithError(err) // nil means end of file
+	}()
+	err = p.engine.copyIn(ctx, id, "/", r)
+	_ = r.Close() // ends the writer when the engine did not read to the end
+	return err
+}
