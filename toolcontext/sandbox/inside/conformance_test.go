@@ -73,7 +73,7 @@ func (p pipes) Close() error { return errors.Join(p.WriteCloser.Close(), p.ReadC
 
 func newProvider(tb testing.TB, k kind) *provider {
 	tb.Helper()
-	p := &provider{base: tb.TempDir(), kind: k, open: map[*child]struct{}{}}
+	p := &provider{base: k.base(tb), kind: k, open: map[*child]struct{}{}}
 	tb.Cleanup(func() {
 		require.NoError(tb, p.Close(context.Background()))
 		left, err := os.ReadDir(p.base)
@@ -128,7 +128,7 @@ func (p *provider) start(spec sandbox.Spec) (*child, error) {
 		return nil, err
 	}
 	if err := c.cmd.Start(); err != nil {
-		return nil, errors.Join(err, stream.Close())
+		return nil, errors.Join(err, stream.Close(), os.RemoveAll(c.root))
 	}
 	c.Client, err = inside.Dial(stream, inside.Options{
 		Info: sandbox.Info{Backend: p.Name(), ID: p.base + "/" + id},

@@ -5,6 +5,7 @@ import (
 	"os/signal"
 	"runtime"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +19,10 @@ const spareThreads = 24
 func harden() {
 	// Nobody without CAP_SYS_PTRACE may then open its memory or its files in /proc.
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	// Nor does root in the commands have that. The capability is dropped for what this
+	// process starts, not for itself: it has to look into processes of other users.
+	// Only a static program can do it for all its threads; the backend should have.
+	_, _, _ = syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, unix.CAP_SYS_PTRACE, 0)
 	// As the first process of a container it would be ended by signals that others are
 	// not: Go handles them by exiting. Taken and dropped, they also stay at their
 	// defaults in its children, which ignored ones would not.

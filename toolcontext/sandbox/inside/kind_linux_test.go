@@ -1,13 +1,17 @@
 package inside_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
+	"testing"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -36,6 +40,18 @@ func canIsolate() bool {
 	return os.Getuid() == 0 && cmd.Run() == nil
 }
 
+// base returns an empty directory that the kind's user can reach.
+func (k kind) base(tb testing.TB) string {
+	if k.uid == 0 {
+		return tb.TempDir()
+	}
+	dir, err := os.MkdirTemp("", "inside-test-")
+	require.NoError(tb, err)
+	require.NoError(tb, os.Chmod(dir, 0o755))
+	tb.Cleanup(func() { require.NoError(tb, os.RemoveAll(dir)) })
+	return dir
+}
+
 func (k kind) apply(cmd *exec.Cmd, home string) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	if k.first {
@@ -48,8 +64,7 @@ func (k kind) apply(cmd *exec.Cmd, home string) error {
 	if k.uid == 0 {
 		return nil
 	}
-	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(k.uid), Gid: uint32(k.uid)}
-	cmd.Env = append(cmd.Env, "TEST_PROCESSES="+strconv.Itoa(k.processes))
+	cmd.Env = append(cmd.Env, "TEST_UID="+strconv.Itoa(k.uid), "TEST_PROCESSES="+strconv.Itoa(k.processes))
 	// The test's own program may lie where only its user can go.
 	data, err := os.ReadFile(cmd.Path)
 	if err != nil {
@@ -69,9 +84,9 @@ func (k kind) apply(cmd *exec.Cmd, home string) error {
 
 // furnish makes the process what its kind says, before it serves.
 func furnish() error {
-	// As in a container: not even root may look into other processes.
-	const capSysPtrace = 19
-	_ = unix.Prctl(unix.PR_CAPBSET_DROP, capSysPtrace, 0, 0, 0) // only root has it
+	if os.Getenv("TEST_FURNISHED") != "" {
+		return nil
+	}
 	if os.Getenv("TEST_FIRST") != "" {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 			return fmt.Errorf("keep mounts private: %w", err)
@@ -85,10 +100,27 @@ func furnish() error {
 			return fmt.Errorf("mount /proc: %w", err)
 		}
 	}
-	if n, err := strconv.ParseUint(os.Getenv("TEST_PROCESSES"), 10, 32); err == nil {
-		return unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: n, Max: n})
+	// As in a container: not even root may look into other processes. It counts for
+	// a thread, and for what is executed by it.
+	runtime.LockOSThread()
+	for c := range uintptr(unix.CAP_LAST_CAP + 1) {
+		switch c {
+		case unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID:
+		default:
+			_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // only root has any
+		}
 	}
-	return nil
+	if uid, err := strconv.Atoi(os.Getenv("TEST_UID")); err == nil {
+		n, err := strconv.ParseUint(os.Getenv("TEST_PROCESSES"), 10, 32)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: n, Max: n}),
+			syscall.Setgroups(nil), syscall.Setgid(uid), syscall.Setuid(uid)); err != nil {
+			return fmt.Errorf("become user %d: %w", uid, err)
+		}
+	}
+	return unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), "TEST_FURNISHED=1"))
 }
 
 // enter makes root the root directory, gives it what a container engine does, and

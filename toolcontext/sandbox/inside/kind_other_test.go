@@ -2,12 +2,17 @@
 
 package inside_test
 
-import "os/exec"
+import (
+	"os/exec"
+	"testing"
+)
 
 // kind is a way to start a server; here there is one.
 type kind struct{}
 
 func kinds() map[string]kind { return map[string]kind{"a child": {}} }
+
+func (kind) base(tb testing.TB) string { return tb.TempDir() }
 
 func (kind) apply(*exec.Cmd, string) error { return nil }
 
