@@ -37,6 +37,8 @@ type Config struct {
 	// HandshakeWait bounds the wait for the client's greeting. Default: 5 min, because
 	// a container may be attached to late. Negative: none.
 	HandshakeWait time.Duration
+
+	noSubreaper bool // for tests: adopting orphans would hold for their whole process
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -174,7 +176,7 @@ func (s *server) open(ctx context.Context, set settings) error {
 		Environ:   s.config.Environ,
 		Grace:     s.config.Grace,
 		KillWait:  s.config.KillWait,
-		Subreaper: true,
+		Subreaper: !s.config.noSubreaper,
 		NoCgroups: true,
 		Place: &local.Place{
 			Home: s.config.Home, Dir: s.config.Dir, TempDir: s.config.TempDir,
