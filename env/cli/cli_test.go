@@ -189,7 +189,7 @@ func TestBadInputIsNamedWithASensibleExitCode(t *testing.T) {
 		"unknown flag":             {args: []string{"--env.max_agent_turn", "3"}, code: 2, want: []string{"--env.max_agent_turns"}},
 		"unknown toolset":          {args: []string{"--env.enabled_toolsets", `["terminl"]`}, code: 2, want: []string{"terminl", "terminal"}},
 		"unknown parser":           {args: []string{"--env.tool_call_parser", "hermez"}, code: 2, want: []string{"hermes"}},
-		"other sandbox backend":    {args: []string{"--env.terminal_backend", "docker"}, code: 2, want: []string{"docker", "local"}},
+		"other sandbox backend":    {args: []string{"--env.terminal_backend", "modal"}, code: 2, want: []string{"modal", "docker", "local"}},
 		"endpoint down":            {args: []string{"--openai.base_url", refused}, code: 3, want: []string{"connection refused"}},
 		"wrong key":                {args: []string{"--openai.base_url", wrongKey.URL}, code: 3, want: []string{"401", "OPENAI_API_KEY"}},
 		"wrong model":              {args: []string{"--openai.base_url", html.URL, "--openai.model_name", "mokc"}, code: 3, want: []string{"mokc", "mock"}},

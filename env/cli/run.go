@@ -51,6 +51,7 @@ func (f *configFlagSet) load(s *session, mode config.Mode, withoutKeys bool) (*c
 		Parsers:          parsers.Names(),
 		ServerTypes:      []string{"openai", "vllm", "sglang"},
 		EmbeddedServers:  []string{replayScheme},
+		Backends:         backends(),
 		LookupEnv:        s.app.Getenv,
 		WithoutKeys:      withoutKeys,
 		AllowUnsupported: f.AllowUnsupported,
@@ -143,7 +144,7 @@ func (j *job) selection() tools.Selection {
 }
 
 func (j *job) run(ctx context.Context, drain <-chan struct{}, failUnder *float64) (err error) {
-	provider, err := newProvider(j.cfg.Env.TerminalBackend)
+	provider, err := j.newProvider()
 	if err != nil {
 		return fail(ExitSandbox, err)
 	}

@@ -2,39 +2,84 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/local"
 )
 
-// newProvider makes the sandbox backend of that name.
-func newProvider(backend string) (sandbox.Provider, error) {
-	switch backend {
-	case "local":
+// backends are the sandbox backends the program has.
+func backends() []string { return []string{local.Name, docker.Name} }
+
+// binaryVariable names a static hermes-env for Linux that serves inside containers,
+// where this program can't.
+const binaryVariable = "HERMES_ENV_SANDBOX_BINARY"
+
+// newProvider makes the sandbox backend that the configuration names.
+func (j *job) newProvider() (sandbox.Provider, error) {
+	c := j.cfg.Env
+	switch c.TerminalBackend {
+	case local.Name:
 		return local.New(local.Config{Subreaper: true})
+	case docker.Name:
+		config := j.dockerConfig()
+		config.Image = c.DockerImage
+		config.Warn = j.out.Warn
+		config.Progress = func(image, line string) { j.out.Note(image + ": " + line) }
+		p, err := docker.New(config)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.Check(); err != nil {
+			return nil, errors.Join(err, closeProvider(p))
+		}
+		return p, nil
 	}
-	return nil, fmt.Errorf("sandbox backend %q is not available", backend)
+	return nil, fmt.Errorf("sandbox backend %q is not available", c.TerminalBackend)
+}
+
+// dockerConfig is what the process's environment says of the docker backend.
+func (s *session) dockerConfig() docker.Config {
+	config := docker.Config{Getenv: s.app.Getenv}
+	if s.app.Getenv != nil {
+		config.Binary, _ = s.app.Getenv(binaryVariable)
+	}
+	return config
 }
 
 type cleanupCommand struct{}
 
-// Run removes what dead runs left behind.
+// Run removes what dead runs left behind, of every backend that is there.
 func (c *cleanupCommand) Run(s *session) error {
 	ctx, cancel := context.WithTimeout(s.ctx, 5*time.Minute)
 	defer cancel()
-	provider, err := newProvider("local")
-	if err != nil {
-		return fail(ExitSandbox, err)
+	var errs []error
+	for _, b := range []struct {
+		name string
+		open func() (sandbox.Provider, error)
+	}{
+		{local.Name, func() (sandbox.Provider, error) { return local.New(local.Config{Subreaper: true}) }},
+		{docker.Name, func() (sandbox.Provider, error) { return docker.New(s.dockerConfig()) }},
+	} {
+		provider, err := b.open()
+		if errors.Is(err, docker.ErrNoEngine) {
+			fmt.Fprintf(s.app.Stdout, "no container engine answers: nothing to remove there\n")
+			continue
+		}
+		n := 0
+		if err == nil {
+			n, err = provider.Reap(ctx)
+			err = errors.Join(err, closeProvider(provider))
+		}
+		if n > 0 || err == nil {
+			fmt.Fprintf(s.app.Stdout, "removed %d %s sandboxes of dead runs\n", n, b.name)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("clean up %s sandboxes: %w", b.name, err))
+		}
 	}
-	n, err := provider.Reap(ctx)
-	if err == nil {
-		err = closeProvider(provider)
-	}
-	if err != nil {
-		return fail(ExitSandbox, fmt.Errorf("clean up local sandboxes: %w", err))
-	}
-	fmt.Fprintf(s.app.Stdout, "removed %d local sandboxes of dead runs\n", n)
-	return nil
+	return fail(ExitSandbox, errors.Join(errs...))
 }

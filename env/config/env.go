@@ -67,6 +67,7 @@ type Env struct {
 	ToolResultOverrides    map[string]int `yaml:"tool_result_overrides" min:"1" unit:"characters" help:"characters of a result per tool name in place of the default; read_file is never replaced and can't be named"`
 
 	TerminalBackend      string  `yaml:"terminal_backend" default:"local" help:"where sandboxes run"`
+	DockerImage          string  `yaml:"docker_image" nullable:"true" help:"image of docker sandboxes whose item names none"`
 	TerminalTimeout      Seconds `yaml:"terminal_timeout" default:"120" min:"0.001" help:"limit of one command in the sandbox"`
 	MaxStartingSandboxes int     `yaml:"max_starting_sandboxes" default:"0" min:"0" unit:"sandboxes" affects:"no" help:"sandboxes starting at once; 0 lets the harness choose"`
 

@@ -40,7 +40,7 @@ func readBinary(path string) (serverBinary, error) {
 	defer f.Close()
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return serverBinary{}, fmt.Errorf("%s is not static, so it may not run in every image; build it with CGO_ENABLED=0", path)
+			return serverBinary{}, fmt.Errorf("%s is not static, so it may not run in every image", path)
 		}
 	}
 	arch, ok := machines[f.Machine]

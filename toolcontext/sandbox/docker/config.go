@@ -20,7 +20,8 @@ type Config struct {
 	// Run is the run's id, put into a label. Default: none.
 	Run string
 	// Binary is a static hermes-env for Linux and the engine's architecture. Default:
-	// this program; New fails where it is none.
+	// this program; where it is
+	// none, Check and Create say so.
 	Binary string
 	// Upload copies the binary into each container instead of mounting it, as is done
 	// by itself when the engine does not see this machine's files.

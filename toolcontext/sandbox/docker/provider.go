@@ -28,8 +28,10 @@ type Provider struct {
 	local  bool // the engine is reached through a socket of this machine
 	owner  owner.Owner
 	binary serverBinary
-	images *images
-	starts *starts
+	// noBinary says why binary is none.
+	noBinary error
+	images   *images
+	starts   *starts
 
 	life context.Context // ends when Close has closed all sandboxes
 	end  context.CancelFunc
@@ -73,26 +75,27 @@ func New(c Config) (*Provider, error) {
 	if e.info.OS != "linux" {
 		return nil, errors.Join(fmt.Errorf("the engine at %s runs %s containers; switch it to linux ones", at.host, e.info.OS), e.close())
 	}
-	if err := p.chooseServer(); err != nil {
-		return nil, errors.Join(err, e.close())
-	}
+	p.binary, p.noBinary = p.findServer()
 	p.life, p.end = context.WithCancel(context.Background())
 	p.images = newImages(p.life, e, c)
 	return p, nil
 }
 
-// chooseServer finds the program that serves inside containers.
-func (p *Provider) chooseServer() error {
-	found, reason := findBinary(p.config.Binary, p.engine.info)
-	if reason == nil {
-		p.binary = found
-		return nil
+// findServer finds the program that serves inside containers.
+func (p *Provider) findServer() (serverBinary, error) {
+	found, err := findBinary(p.config.Binary, p.engine.info)
+	switch {
+	case err == nil:
+		return found, nil
+	case p.config.Binary != "":
+		return serverBinary{}, fmt.Errorf("use %s as the server inside containers: %w", p.config.Binary, err)
 	}
-	if p.config.Binary != "" {
-		return fmt.Errorf("use %s as the server inside containers: %w", p.config.Binary, reason)
-	}
-	return fmt.Errorf("this program can't serve inside containers: %w; build hermes-env with CGO_ENABLED=0 GOOS=linux GOARCH=%s and name it in Config.Binary (HERMES_ENV_SANDBOX_BINARY)", reason, p.engine.info.Arch)
+	return serverBinary{}, fmt.Errorf("this program can't serve inside containers: %w; build it with CGO_ENABLED=0, or build a second one for linux/%s and set HERMES_ENV_SANDBOX_BINARY to its path", err, p.engine.info.Arch)
 }
+
+// Check reports why no sandbox could be made: the one thing Reap needs none of is a
+// program that can serve inside containers.
+func (p *Provider) Check() error { return p.noBinary }
 
 // findEngine connects to the first engine that answers.
 func findEngine(c Config) (*engine, endpoint, error) {
@@ -143,7 +146,7 @@ func (p *Provider) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, err
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	if err := spec.Validate(); err != nil {
+	if err := errors.Join(spec.Validate(), p.noBinary); err != nil {
 		return nil, err
 	}
 	if err := p.enter(); err != nil {

@@ -48,6 +48,9 @@ func describe(st state, err error) string {
 	case st.Error != "":
 		return fmt.Sprintf("its container ended with exit code %d: %s", st.ExitCode, st.Error)
 	}
+	if st.ExitCode == 128+9 {
+		return "its container was killed, by a user or because the machine ran out of memory (exit code 137)"
+	}
 	return fmt.Sprintf("its container ended with exit code %d", st.ExitCode)
 }
 
