@@ -14,16 +14,6 @@ import (
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
-// each runs a test against every kind of server.
-func each(t *testing.T, test func(t *testing.T, c *child)) {
-	for name, k := range kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, create(t, k))
-		})
-	}
-}
-
 func TestACommandHasNothingOfTheStream(t *testing.T) {
 	each(t, func(t *testing.T, c *child) {
 		pid := c.Server().PID

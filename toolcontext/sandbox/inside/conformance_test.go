@@ -59,6 +59,7 @@ type child struct {
 	p    *provider
 	root string
 	cmd  *exec.Cmd
+	lost bool // a test has killed the server
 	once sync.Once
 	err  error
 }
@@ -91,6 +92,9 @@ func (p *provider) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandb
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
+	if err := sandbox.ValidateEnv(spec.Env); err != nil {
+		return nil, err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -119,7 +123,7 @@ func (p *provider) start(spec sandbox.Spec) (*child, error) {
 	c.cmd = exec.Command(exe, inside.Word)
 	c.cmd.Dir = filepath.Join(c.root, "work")
 	c.cmd.Stderr = os.Stderr
-	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(c.root, "home"), "TMPDIR=" + filepath.Join(c.root, "tmp")}
+	c.cmd.Env = []string{"GORACE=atexit_sleep_ms=0", "PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(c.root, "home"), "TMPDIR=" + filepath.Join(c.root, "tmp")}
 	if err := p.kind.apply(c.cmd, c.root); err != nil {
 		return nil, err
 	}
@@ -164,9 +168,12 @@ func (c *child) Close(ctx context.Context) error {
 func (c *child) remove() error {
 	timer := time.AfterFunc(20*time.Second, func() { _ = c.cmd.Process.Kill() })
 	defer timer.Stop()
-	err := c.cmd.Wait()
-	if c.Client == nil || errors.Is(err, os.ErrClosed) {
-		err = nil // was killed or never greeted
+	var err error
+	if c.cmd.ProcessState == nil {
+		err = c.cmd.Wait()
+	}
+	if c.Client == nil || c.lost {
+		err = nil // never greeted, or a test has killed it
 	}
 	if err != nil {
 		err = fmt.Errorf("the server of %s: %w", c.root, err)
@@ -210,6 +217,16 @@ func (c *child) script(tb testing.TB, format string, args ...any) string {
 	require.NoError(tb, err)
 	require.Zero(tb, r.ExitCode, "%v", r)
 	return r.Stdout.String()
+}
+
+// each runs a test against every kind of server.
+func each(t *testing.T, test func(t *testing.T, c *child)) {
+	for name, k := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, create(t, k))
+		})
+	}
 }
 
 func TestConformance(t *testing.T) {

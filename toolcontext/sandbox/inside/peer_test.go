@@ -208,7 +208,6 @@ func TestAClientThatBreaksTheRulesIsRefused(t *testing.T) {
 		"a bad variable":      {preamble + frameOf(frameHello, 0, string(settings{env: map[string]string{"A=B": ""}}.encode())), "can't be the name"},
 		"a bad directory":     {preamble + frameOf(frameHello, 0, string(settings{dir: "/dev/null/x"}.encode())), "working directory"},
 		"an id twice":         {greeting + strings.Repeat(frameOf(frameOpen, 1, ""), 2), "opened after"},
-		"too much at once":    {greeting + frameOf(frameOpen, 1, "") + strings.Repeat(frameOf(frameData, 1, strings.Repeat("x", maxPayload)), 20), "are allowed"},
 		"a frame that ends":   {greeting + "\x00\x00\x00\x05\x02\x00\x00\x00\x01abc", "unexpected EOF"},
 		"a frame of no type":  {greeting + frameOf(0, 1, ""), "unknown type"},
 		"hangs up in a frame": {greeting + "\x00\x00", "unexpected EOF"},
@@ -221,6 +220,26 @@ func TestAClientThatBreaksTheRulesIsRefused(t *testing.T) {
 	t.Run("one that hangs up is not", func(t *testing.T) {
 		require.NoError(t, Serve(t.Context(), input{strings.NewReader(greeting)}, io.Discard, Config{Dir: t.TempDir(), TempDir: t.TempDir(), noSubreaper: true}))
 	})
+}
+
+func TestMoreThanTheWindowOrTooManyChannelsEndTheStream(t *testing.T) {
+	flood := frameOf(frameOpen, 1, "") + strings.Repeat(frameOf(frameData, 1, strings.Repeat("x", maxPayload)), windowSize/maxPayload)
+	many := ""
+	for i := range maxChannels {
+		many += frameOf(frameOpen, uint32(i+1), "")
+	}
+	for name, c := range map[string]struct{ fits, more, want string }{
+		"bytes":    {flood, frameOf(frameData, 1, "x"), "are allowed"},
+		"channels": {many, frameOf(frameOpen, maxChannels+1, ""), "requests at once"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			receive := func(sent string) error {
+				return newMux(strings.NewReader(sent), io.Discard, func() {}).receive(func(*channel) {})
+			}
+			require.ErrorIs(t, receive(c.fits), errHungUp)
+			require.ErrorContains(t, receive(c.fits+c.more), c.want)
+		})
+	}
 }
 
 func TestRequestsThatMakeNoSenseAreAnswered(t *testing.T) {

@@ -1,0 +1,159 @@
+package inside_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
+)
+
+func TestAServerThatIsKilledIsLost(t *testing.T) {
+	each(t, func(t *testing.T, c *child) {
+		// Nobody ends what a server leaves that is killed itself; a container's engine does.
+		sleep := sandbox.Command{Script: "while [ -e ../work ]; do sleep 0.05; done"}
+		p, err := c.Start(t.Context(), sleep)
+		require.NoError(t, err)
+		c.script(t, "head -c 3000000 /dev/zero > big; mkfifo never")
+		d, err := c.Download(t.Context(), "big")
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		for _, call := range []func() error{
+			func() error {
+				_, err := c.Exec(t.Context(), sleep)
+				return err
+			},
+			func() error { _, err := p.Wait(t.Context()); return err },
+			func() error {
+				_, err := c.Exec(t.Context(), sandbox.Command{Args: []string{"cat"}, Stdin: zeros{}})
+				return err
+			},
+			func() error { _, err := p.Write(t.Context(), make([]byte, 8<<20)); return err },
+		} {
+			wg.Go(func() {
+				if err := call(); !errors.Is(err, sandbox.ErrLost) {
+					t.Errorf("a call under way ended with %v", err)
+				}
+			})
+		}
+		require.NoError(t, c.Ping(t.Context()))
+		c.lost = true
+		require.NoError(t, c.cmd.Process.Kill())
+		wg.Wait()
+		<-c.Done()
+		_, err = io.Copy(io.Discard, d)
+		require.ErrorIs(t, err, sandbox.ErrLost)
+		require.NoError(t, d.Close())
+		_, err = c.Exec(t.Context(), sandbox.Command{Args: []string{"true"}})
+		require.ErrorIs(t, err, sandbox.ErrLost)
+		require.ErrorIs(t, c.KillAll(t.Context()), sandbox.ErrLost)
+		_, _, err = p.Poll(t.Context())
+		require.ErrorIs(t, err, sandbox.ErrLost)
+	})
+}
+
+// zeros never ends.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestStatTellsOfAPathWithoutFollowingLinks(t *testing.T) {
+	c := create(t, kind{})
+	c.script(t, "printf 12345 > file; chmod 640 file; touch -d @1700000000 file; mkdir dir; ln -s nowhere link; echo x > ~/homely")
+	f, err := c.Stat(t.Context(), "file")
+	require.NoError(t, err)
+	require.Equal(t, inside.FileInfo{Mode: 0o640, Size: 5, ModTime: time.Unix(1_700_000_000, 0)}, f)
+	d, err := c.Stat(t.Context(), c.Info().Dir+"/dir")
+	require.NoError(t, err)
+	require.True(t, fs.FileMode(d.Mode).IsDir())
+	l, err := c.Stat(t.Context(), "link")
+	require.NoError(t, err)
+	require.Equal(t, "nowhere", l.Target)
+	h, err := c.Stat(t.Context(), "~/homely")
+	require.NoError(t, err)
+	require.EqualValues(t, 2, h.Size)
+	_, err = c.Stat(t.Context(), "nothing")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = c.Stat(t.Context(), "file/below")
+	require.Error(t, err)
+}
+
+func TestAnUploadWhoseSourceFailsSaysSo(t *testing.T) {
+	c := create(t, kind{})
+	cause := errors.New("the disk of the harness is broken")
+	err := c.Upload(t.Context(), io.MultiReader(bytes.NewReader(make([]byte, 100)), failing{cause}), "d")
+	require.ErrorIs(t, err, cause)
+	require.NoError(t, c.Ping(t.Context()))
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+func TestMoreRequestsThanSlotsWaitAndEndWithTheirContext(t *testing.T) {
+	c := create(t, kind{})
+	ctx, cancel := context.WithCancel(t.Context())
+	started := make(chan struct{}, 2000)
+	var wg sync.WaitGroup
+	for range 1100 {
+		wg.Go(func() {
+			r, err := c.Exec(ctx, sandbox.Command{Script: ":", Session: true, Stdin: signalReader{started}, Timeout: time.Minute})
+			if err != nil || !r.Cancelled && r.ExitCode != 0 && r.ExitCode != 128+9 {
+				t.Errorf("%v %+v", err, r)
+			}
+		})
+	}
+	<-started
+	require.NoError(t, c.Ping(t.Context()), "needs no slot")
+	require.NoError(t, c.KillAll(t.Context()))
+	cancel()
+	wg.Wait()
+	require.Equal(t, "well\n", c.script(t, "echo well"))
+}
+
+// signalReader is an empty input that tells when it is read.
+type signalReader struct{ read chan struct{} }
+
+func (s signalReader) Read([]byte) (int, error) { s.read <- struct{}{}; return 0, io.EOF }
+
+func TestMainIsForItsWordOnly(t *testing.T) {
+	for _, args := range [][]string{nil, {}, {"evaluate"}, {"evaluate", inside.Word}, {"--help"}} {
+		handled, _ := inside.Main(args, "", io.Discard)
+		require.False(t, handled, "%q", args)
+	}
+	var stderr strings.Builder
+	handled, code := inside.Main([]string{inside.Word, "--help"}, "", &stderr)
+	require.True(t, handled)
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr.String(), "takes no arguments")
+}
+
+func TestAServerInATemporaryDirectoryLeavesNothing(t *testing.T) {
+	c := create(t, kind{})
+	require.Equal(t, "test", c.Server().Version)
+	c.said(t)
+	state, err := os.ReadDir(c.root + "/tmp")
+	require.NoError(t, err)
+	require.Len(t, state, 1, "what passes between server and shells")
+	require.NoError(t, c.Client.Close(t.Context()))
+	require.NoError(t, c.cmd.Wait())
+	state, err = os.ReadDir(c.root + "/tmp")
+	require.NoError(t, err)
+	require.Empty(t, state)
+}
+
+func (c *child) said(tb testing.TB) {
+	tb.Helper()
+	_, err := c.Exec(tb.Context(), sandbox.Command{Script: "export V=1", Session: true})
+	require.NoError(tb, err)
+}
