@@ -107,7 +107,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := sandboxtest.Options{NoFunctions: true} // busybox has no bash
 			if c.Upload {
-				o.Only = []string{"life", "commands"}
+				o.Only = []string{"life"}
 			}
 			sandboxtest.Run(t, func(t *testing.T) sandbox.Provider { return newProvider(t, c) }, o)
 		})
