@@ -10,12 +10,16 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,11 +89,17 @@ func Import(t testing.TB, name string, extra map[string]string) {
 			require.NoError(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + applet, Linkname: "busybox", Mode: 0o777}))
 		}
 	}
-	for name, content := range extra {
-		w.file(name, content, 0o755)
+	for _, name := range slices.Sorted(maps.Keys(extra)) {
+		w.file(name, extra[name], 0o755)
 	}
 	require.NoError(t, w.Close())
-	c := exec.Command("docker", "import", "--change", "WORKDIR /work", "--change", "ENV PATH=/bin", "-", name)
+	sum := sha256.Sum256(b.Bytes())
+	digest := hex.EncodeToString(sum[:])
+	old, err := exec.Command("docker", "image", "inspect", "-f", `{{index .Config.Labels "hermes-env.test"}}`, name).Output()
+	if err == nil && strings.TrimSpace(string(old)) == digest {
+		return // made before, from the same files
+	}
+	c := exec.Command("docker", "import", "--change", "WORKDIR /work", "--change", "ENV PATH=/bin", "--change", "LABEL hermes-env.test="+digest, "-", name)
 	c.Stdin = &b
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, "docker import: %s", out)
