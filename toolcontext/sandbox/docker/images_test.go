@@ -138,7 +138,9 @@ func TestAFolderIsBuiltOnceAndAgainWhenItChanges(t *testing.T) {
 		said = append(said, line)
 	}})
 	dir := t.TempDir()
-	write := func(name, text string) { require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)) }
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
 	write("Dockerfile", "FROM "+dockertest.Image+"\nCOPY file ignored* /app/\nRUN echo built > /app/run\nWORKDIR /app\nUSER agent\nENV GREETING=hello\n")
 	write(".dockerignore", "ignored\n")
 	write("ignored", "secret")

@@ -1,0 +1,38 @@
+package docker
+
+import (
+	"context"
+	"io"
+)
+
+// BareExec runs a program through the engine's exec call, as cheaply as that can be.
+func (p *Provider) BareExec(ctx context.Context, container string, args ...string) (int, error) {
+	id, streams, err := p.engine.exec(ctx, container, execRequest{Args: args})
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(io.Discard, streams.reader)
+	_ = streams.conn.Close()
+	if err != nil {
+		return 0, err
+	}
+	_, code, err := p.engine.execEnd(ctx, id)
+	return code, err
+}
+
+// BareRun creates, starts and removes a container through the bare calls of the
+// engine, and calls started in between.
+func (p *Provider) BareRun(ctx context.Context, image string, started func()) error {
+	id, err := p.engine.create(ctx, plan{Name: newName(), Image: image, Entrypoint: []string{"sleep", "600"}, Network: "none", Labels: p.labels("")})
+	if err != nil {
+		return err
+	}
+	if err := p.engine.start(ctx, id); err != nil {
+		return err
+	}
+	if _, err := p.BareExec(ctx, id, "true"); err != nil {
+		return err
+	}
+	started()
+	return p.engine.remove(ctx, id)
+}
