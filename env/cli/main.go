@@ -63,6 +63,7 @@ type commands struct {
 	Parse    parseCommand    `cmd:"" help:"Read a model's raw text on standard input and print its content and tool calls as JSON."`
 	Tools    toolsCommand    `cmd:"" help:"List the tools and toolsets, or print their definitions."`
 	Cleanup  cleanupCommand  `cmd:"" help:"Remove sandboxes left behind by processes that no longer live."`
+	Doctor   doctorCommand   `cmd:"" help:"Check this machine, its container engine and a configuration, and say how to fix what is wrong."`
 	Complete completeCommand `cmd:"" name:"completion" help:"Print a completion script for bash, zsh or fish."`
 	Version  versionCommand  `cmd:"" help:"Print version and build."`
 }
@@ -145,7 +146,7 @@ func (a *App) grammar() (*commands, error) {
 		return nil, errors.New("the program brings no environments")
 	}
 	var c commands
-	for _, target := range []*configFlagSet{&c.Evaluate.configFlagSet, &c.Process.configFlagSet, &c.Config.configFlagSet} {
+	for _, target := range []*configFlagSet{&c.Evaluate.configFlagSet, &c.Process.configFlagSet, &c.Config.configFlagSet, &c.Doctor.configFlagSet} {
 		flags, err := newConfigFlags(a.configEnvironments())
 		if err != nil {
 			return nil, err
