@@ -26,6 +26,9 @@ type Options struct {
 	// EndWait bounds the wait for what the server has to do after a cancel and at
 	// Close: end processes. Default: 20 s.
 	EndWait time.Duration
+	// Silence is how long a server may leave a question unanswered that costs it
+	// nothing; then it counts as lost. It is asked every quarter of that. Default: 2 min.
+	Silence time.Duration
 	// Why is asked once why the stream has ended unexpectedly: out of memory, removed,
 	// …. "" means not known. Default: nobody is asked.
 	Why func() string
@@ -41,6 +44,7 @@ type Client struct {
 	info    sandbox.Info
 
 	received chan struct{} // closed when the receiving goroutine has ended
+	watched  chan struct{} // closed when the watching goroutine has ended
 	slots    chan struct{} // requests under way
 	why      func() string
 
@@ -69,13 +73,16 @@ func Dial(stream io.ReadWriteCloser, o Options) (*Client, error) {
 	if o.EndWait <= 0 {
 		o.EndWait = 20 * time.Second
 	}
+	if o.Silence <= 0 {
+		o.Silence = 2 * time.Minute
+	}
 	if err := sandbox.ValidateEnv(o.Env); err != nil {
 		_ = stream.Close()
 		return nil, fmt.Errorf("greet the server in the sandbox: %w", err)
 	}
 	m := newMux(stream, stream, func() { _ = stream.Close() })
 	m.client = true
-	c := &Client{m: m, options: o, received: make(chan struct{}), slots: make(chan struct{}, requestSlots)}
+	c := &Client{m: m, options: o, received: make(chan struct{}), watched: make(chan struct{}), slots: make(chan struct{}, requestSlots)}
 	c.why = sync.OnceValue(func() string {
 		if o.Why == nil {
 			return ""
@@ -91,7 +98,6 @@ func Dial(stream io.ReadWriteCloser, o Options) (*Client, error) {
 			err = cause
 		}
 		_ = m.fail(err)
-		close(c.received)
 		if why := c.why(); why != "" {
 			err = fmt.Errorf("%w (%s)", err, why)
 		}
@@ -100,6 +106,10 @@ func Dial(stream io.ReadWriteCloser, o Options) (*Client, error) {
 	go func() {
 		defer close(c.received)
 		_ = m.receive(nil) // the cause is kept by m
+	}()
+	go func() {
+		defer close(c.watched)
+		c.watch()
 	}()
 	return c, nil
 }
@@ -128,6 +138,34 @@ func (c *Client) greet() error {
 		}
 	}
 	return nil
+}
+
+// watch asks the server now and then whether it lives, and gives it up when it does
+// not answer: a machine that is frozen or gone need not end the stream.
+func (c *Client) watch() {
+	pause := time.NewTicker(c.options.Silence / 4)
+	defer pause.Stop()
+	for {
+		select {
+		case <-pause.C:
+		case <-c.m.done:
+			return
+		}
+		// The stream may not even take the question.
+		expired := time.AfterFunc(c.options.Silence, func() {
+			_ = c.m.fail(fmt.Errorf("its server has not answered for %v", c.options.Silence))
+		})
+		ch, err := c.m.open(newRequest(requestPing).message())
+		if err == nil {
+			_, err = ch.message(0)
+			ch.release()
+		}
+		expired.Stop()
+		if err != nil {
+			_ = c.m.fail(fmt.Errorf("its server does not answer: %w", err))
+			return
+		}
+	}
 }
 
 // Server describes the server as it was when it greeted.
@@ -197,14 +235,14 @@ func (c *Client) request(ctx context.Context, e *encoder) (*call, error) {
 	}
 	k := &call{channel: ch}
 	k.stop = context.AfterFunc(ctx, func() {
-		ch.cancel()
 		k.mu.Lock()
-		defer k.mu.Unlock()
 		if !k.finished {
 			k.timer = time.AfterFunc(c.options.EndWait, func() {
 				ch.abort(fmt.Errorf("no answer within %v of a cancel", c.options.EndWait))
 			})
 		}
+		k.mu.Unlock()
+		ch.cancel() // may have to wait for the stream
 	})
 	return k, nil
 }
@@ -364,6 +402,7 @@ func (c *Client) close(ctx context.Context) error {
 	}
 	_ = c.m.fail(sandbox.ErrClosed)
 	<-c.received
+	<-c.watched
 	return err
 }
 
@@ -372,16 +411,16 @@ func (c *Client) close(ctx context.Context) error {
 func (c *Client) sayGoodbye(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.options.EndWait)
 	defer cancel()
-	ch, err := c.m.open(newRequest(requestClose).message())
-	if err != nil {
-		return nil // gone already
-	}
-	defer ch.release()
-	stop := context.AfterFunc(ctx, func() { ch.abort(context.Cause(ctx)) })
+	stop := context.AfterFunc(ctx, func() { _ = c.m.fail(context.Cause(ctx)) })
 	defer stop()
+	ch, err := c.m.open(newRequest(requestClose).message())
+	if err == nil {
+		defer ch.release()
+		_, err = ch.message(0)
+	}
 	var f *failure
-	if _, err = ch.message(0); errors.As(err, &f) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.As(err, &f) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("close the sandbox: end its processes: %w", err)
 	}
-	return nil
+	return nil // anything else means that the server is gone already
 }

@@ -194,6 +194,23 @@ func TestACancelThatIsNotAnsweredLosesTheSandbox(t *testing.T) {
 	require.ErrorContains(t, c.Close(t.Context()), "close the sandbox")
 }
 
+func TestAServerThatFallsSilentIsLost(t *testing.T) {
+	for name, script := range map[string]string{"an answer": "", "a request": strings.Repeat("x", 100_000)} {
+		t.Run("waiting for it to take "+name, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			defer theirs.Close()
+			go func() { _, _ = io.WriteString(theirs, goodGreeting()) }()
+			go func() { _, _ = io.CopyN(io.Discard, theirs, 100) }() // and then not even that
+			c, err := Dial(ours, Options{Silence: 40 * time.Millisecond})
+			require.NoError(t, err)
+			_, err = c.Exec(t.Context(), sandbox.Command{Script: script})
+			require.ErrorIs(t, err, sandbox.ErrLost)
+			require.ErrorContains(t, err, "has not answered for 40ms")
+			require.NoError(t, c.Close(t.Context()))
+		})
+	}
+}
+
 // input is a stream of given bytes whose other direction goes nowhere.
 type input struct{ io.Reader }
 

@@ -268,6 +268,9 @@ func (s *Sandbox) start(inv invocation, st *streams, group *cgroup) (p *process,
 			s.mu.Lock()
 			s.running[p.pid] = struct{}{}
 			s.mu.Unlock()
+			if s.provider.config.Place != nil {
+				preferForKilling(p.pid)
+			}
 		}
 	}()
 	p, err = startProcess(inv.path, inv.argv, env, inv.dir, st.childEnds(), st.terminal, group)
