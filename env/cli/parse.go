@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"text/tabwriter"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/parsers"
@@ -86,8 +83,7 @@ func (s *session) printJSON(v any) error {
 	return err
 }
 
-// readTools reads tool definitions: a list, or an object with the list under
-// "tools"; each entry is a function definition or holds one under "function".
+// readTools reads tool definitions as requests hold them.
 func readTools(path string) ([]parsers.Tool, error) {
 	if path == "" {
 		return nil, nil
@@ -96,29 +92,9 @@ func readTools(path string) ([]parsers.Tool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the tool definitions: %w", err)
 	}
-	if !chat.Valid(raw) {
-		return nil, fmt.Errorf("the tool definitions in %s are not valid JSON", path)
-	}
-	list := gjson.ParseBytes(raw)
-	if inner := list.Get("tools"); list.IsObject() && inner.IsArray() {
-		list = inner
-	}
-	if !list.IsArray() {
-		return nil, fmt.Errorf("%s holds no list of tool definitions", path)
-	}
-	var tools []parsers.Tool
-	for i, entry := range list.Array() {
-		if inner := entry.Get("function"); inner.IsObject() {
-			entry = inner
-		}
-		t := parsers.Tool{Name: entry.Get("name").String(), Description: entry.Get("description").String()}
-		if schema := entry.Get("parameters"); schema.IsObject() {
-			t.Parameters = json.RawMessage(schema.Raw)
-		}
-		if t.Name == "" {
-			return nil, fmt.Errorf("%s: definition %d has no name", path, i+1)
-		}
-		tools = append(tools, t)
+	tools, err := parsers.DecodeTools(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return tools, nil
 }
