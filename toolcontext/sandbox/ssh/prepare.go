@@ -1,0 +1,139 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/program"
+)
+
+// boxes is the directory below the cache where the trees are.
+const boxes = "boxes"
+
+// machine is what is known of a machine that is ready.
+type machine struct {
+	cache  string // absolute
+	server string // the binary's name in it
+}
+
+// prepared returns the machine, which it looks at and gives the binary when that
+// was not done yet. A failure is not kept.
+func (p *Provider) prepared(ctx context.Context) (machine, error) {
+	select {
+	case p.preparing <- struct{}{}:
+		defer func() { <-p.preparing }()
+	case <-ctx.Done():
+		return machine{}, context.Cause(ctx)
+	}
+	if p.machine != nil {
+		return *p.machine, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, p.config.UploadLimit, fmt.Errorf("the machine was not ready within %v", p.config.UploadLimit))
+	defer cancel()
+	m, err := p.prepare(ctx)
+	if err != nil {
+		return machine{}, err
+	}
+	p.machine = &m
+	return m, nil
+}
+
+// lookScript prints the system, the machine's kind, the cache's directory and the
+// digest or size of the binary in it. It needs no more than a POSIX shell.
+const lookScript = `echo "$1"; c=$2; [ -n "$c" ] || c=${XDG_CACHE_HOME:-$HOME/.cache}/hermes-env; ` +
+	`uname -s && uname -m || exit 10; umask 077; mkdir -p -- "$c/` + boxes + `" && cd -- "$c" || exit 11; [ -O . ] || exit 12; pwd -P; ` +
+	`if [ -f "$3" ] && [ -x "$3" ]; then if command -v sha256sum >/dev/null 2>&1; then sha256sum <"$3"; else wc -c <"$3"; fi; else echo none; fi`
+
+func (p *Provider) prepare(ctx context.Context) (machine, error) {
+	digest, err := p.program.Digest()
+	if err != nil {
+		return machine{}, fmt.Errorf("read the server to upload: %w", err)
+	}
+	name := "server-" + digest[:24]
+	answer, err := p.script(ctx, nil, lookScript, p.config.CacheDir, name)
+	if err != nil {
+		return machine{}, fmt.Errorf("look at %s: %w", p.config.target(), p.explain(err))
+	}
+	m, there, err := p.read(answer, digest)
+	if err != nil {
+		return machine{}, fmt.Errorf("look at %s: %w", p.config.target(), err)
+	}
+	m.server = name
+	if there {
+		return m, nil
+	}
+	if err := p.upload(ctx, m); err != nil {
+		return machine{}, fmt.Errorf("upload the server (%d bytes) to %s on %s: %w", p.program.Size, m.cache, p.config.target(), p.explain(err))
+	}
+	return m, nil
+}
+
+// read checks what lookScript printed.
+func (p *Provider) read(answer, digest string) (m machine, there bool, err error) {
+	lines := strings.Split(strings.TrimSuffix(answer, "\n"), "\n")
+	if len(lines) != 4 || !path.IsAbs(lines[2]) {
+		return machine{}, false, fmt.Errorf("its answer makes no sense: %.200q", answer)
+	}
+	if lines[0] != "Linux" {
+		return machine{}, false, fmt.Errorf("it runs %s; the server inside sandboxes needs Linux", lines[0])
+	}
+	if arch := program.ArchOf(lines[1]); arch != p.program.Arch {
+		want := arch
+		if want == "" {
+			want = "its kind of processor"
+		}
+		return machine{}, false, fmt.Errorf("it is a %s, and %s is for linux/%s; build hermes-env with CGO_ENABLED=0 for linux/%s and set %s to its path",
+			lines[1], p.program.Path, p.program.Arch, want, program.Variable)
+	}
+	found, _, _ := strings.Cut(strings.TrimSpace(lines[3]), " ")
+	return machine{cache: lines[2]}, found == digest || found == strconv.FormatInt(p.program.Size, 10), nil
+}
+
+// uploadScript stores its standard input under a name that nobody uses, checks it
+// and renames it, so that a binary that is there is whole. At last it is run, to see
+// whether it can be: with an argument too many it ends with exit code 2.
+const uploadScript = `echo "$1"; umask 077; cd -- "$2" || exit 11; t=.upload-$1; ` +
+	`if cat >"$t" && [ "$(wc -c <"$t")" -eq "$4" ] && chmod 0700 "$t" && mv -f -- "$t" "$3"; then :; else rm -f -- "$t"; exit 13; fi; ` +
+	`"./$3" ` + inside.Word + ` x </dev/null >/dev/null; e=$?; [ $e -eq 2 ] || { echo "exit code $e" >&2; exit 14; }`
+
+func (p *Provider) upload(ctx context.Context, m machine) error {
+	f, err := os.Open(p.program.Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = p.script(ctx, f, uploadScript, m.cache, m.server, strconv.FormatInt(p.program.Size, 10))
+	return err
+}
+
+// explain gives the exit codes of the scripts their meaning.
+func (p *Provider) explain(err error) error {
+	var e *scriptError
+	if !errors.As(err, &e) {
+		return err
+	}
+	hint := ""
+	switch e.code {
+	case 10:
+		hint = "it has no uname command"
+	case 11:
+		hint = "the cache directory can't be made or entered; name another as CacheDir"
+	case 12:
+		hint = "the cache directory belongs to another user"
+	case 13:
+		hint = "the file could not be stored whole; is the disk full?"
+	case 14:
+		hint = "it was stored but can't be run there (a directory mounted noexec, or the wrong processor)"
+	case 126, 127:
+		hint = "the account has no /bin/sh, or may run no commands"
+	default:
+		return err
+	}
+	return fmt.Errorf("%s (%w)", hint, err)
+}
