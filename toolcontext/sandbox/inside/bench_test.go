@@ -1,12 +1,17 @@
 package inside_test
 
 import (
+	"archive/tar"
+	"bytes"
 	"fmt"
+	"io"
 	"os/exec"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
@@ -47,4 +52,33 @@ func BenchmarkExec(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkTransfer moves 64 MiB in one file as a tar stream.
+func BenchmarkTransfer(b *testing.B) {
+	s := create(b, kind{})
+	const size = 64 << 20
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	require.NoError(b, w.WriteHeader(&tar.Header{Name: "file", Mode: 0o644, Size: size}))
+	_, err := w.Write(make([]byte, size))
+	require.NoError(b, err)
+	require.NoError(b, w.Close())
+	b.Run("up", func(b *testing.B) {
+		b.SetBytes(size)
+		for b.Loop() {
+			require.NoError(b, s.Upload(b.Context(), bytes.NewReader(archive.Bytes()), "."))
+		}
+	})
+	b.Run("down", func(b *testing.B) {
+		require.NoError(b, s.Upload(b.Context(), bytes.NewReader(archive.Bytes()), "."))
+		b.SetBytes(size)
+		for b.Loop() {
+			r, err := s.Download(b.Context(), "file")
+			require.NoError(b, err)
+			_, err = io.Copy(io.Discard, r)
+			require.NoError(b, err)
+			require.NoError(b, r.Close())
+		}
+	})
 }
