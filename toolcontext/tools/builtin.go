@@ -2,5 +2,5 @@ package tools
 
 // Builtin returns the tools of this package, for NewRegistry.
 func Builtin() []Tool {
-	return []Tool{Terminal(), ReadFile(), WriteFile(), Patch(), SearchFiles(), Todo()}
+	return []Tool{Terminal(), Process(), ReadFile(), WriteFile(), Patch(), SearchFiles(), Todo()}
 }

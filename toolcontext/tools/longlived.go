@@ -31,11 +31,11 @@ func longLived(command string) string {
 		return ""
 	}
 	if detaching.MatchString(text) || inlineJob.MatchString(text) || trailingJob.MatchString(text) {
-		return "The command starts a background job, which a foreground call can't manage. Run it in the foreground with a timeout."
+		return "The command starts a background job, which a foreground call can't manage. Run the command itself with background=true, or in the foreground with a timeout."
 	}
 	for _, server := range servers {
 		if server.MatchString(text) {
-			return "The command looks like a server or a watcher that does not end by itself. Run something that ends, or wrap it: timeout 20 COMMAND"
+			return "The command looks like a server or a watcher that does not end by itself. Run it with background=true, or wrap it: timeout 20 COMMAND"
 		}
 	}
 	return ""

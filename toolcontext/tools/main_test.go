@@ -12,11 +12,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
+	"go.uber.org/goleak"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/local"
 	"github.com/hermes-env/hermes-env/toolcontext/tools"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 

@@ -62,17 +62,18 @@ func TestASelectionResolvesToSortedTools(t *testing.T) {
 		selection tools.Selection
 		want      string
 	}{
-		{"nothing said means everything", tools.Selection{}, "patch read_file search_files submit terminal todo web_search write_file"},
+		{"nothing said means everything", tools.Selection{}, "patch process read_file search_files submit terminal todo web_search write_file"},
 		{"an empty list means nothing", tools.Selection{Enabled: []string{}}, ""},
-		{"one", tools.Selection{Enabled: []string{"terminal"}}, "terminal"},
-		{"several, one twice", tools.Selection{Enabled: []string{"terminal", "file", "terminal"}}, "patch read_file search_files terminal write_file"},
-		{"all", tools.Selection{Enabled: []string{"all"}}, "patch read_file search_files submit terminal todo web_search write_file"},
-		{"a star", tools.Selection{Enabled: []string{"*"}, Disabled: []string{"mine"}}, "patch read_file search_files terminal todo web_search write_file"},
-		{"a composite", tools.Selection{Enabled: []string{"debugging"}}, "patch read_file search_files terminal web_search write_file"},
+		{"one", tools.Selection{Enabled: []string{"terminal"}}, "process terminal"},
+		{"several, one twice", tools.Selection{Enabled: []string{"terminal", "file", "terminal"}}, "patch process read_file search_files terminal write_file"},
+		{"all", tools.Selection{Enabled: []string{"all"}}, "patch process read_file search_files submit terminal todo web_search write_file"},
+		{"a star", tools.Selection{Enabled: []string{"*"}, Disabled: []string{"mine"}}, "patch process read_file search_files terminal todo web_search write_file"},
+		{"a composite", tools.Selection{Enabled: []string{"debugging"}}, "patch process read_file search_files terminal web_search write_file"},
 		{"an old name", tools.Selection{Enabled: []string{"file_tools"}, Disabled: []string{"terminal_tools"}}, "patch read_file search_files write_file"},
+		{"the old name of the terminal alone", tools.Selection{Enabled: []string{"terminal_tools"}}, "terminal"},
 		{"a toolset of one's own", tools.Selection{Enabled: []string{"mine"}}, "submit"},
-		{"disabled always counts", tools.Selection{Enabled: []string{"terminal", "file"}, Disabled: []string{"file"}}, "terminal"},
-		{"a distribution of certainties", tools.Selection{Distribution: "terminal_only"}, "patch read_file search_files terminal write_file"},
+		{"disabled always counts", tools.Selection{Enabled: []string{"terminal", "file"}, Disabled: []string{"file"}}, "process terminal"},
+		{"a distribution of certainties", tools.Selection{Distribution: "terminal_only"}, "patch process read_file search_files terminal write_file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := registry.Resolve(c.selection, rand.New(rand.NewPCG(1, 2)))

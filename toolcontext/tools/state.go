@@ -73,6 +73,9 @@ type State struct {
 	reads    readHistory
 	failures map[string]int // patches that failed in a row, by path
 	todo     todoList
+
+	processes []*process // background processes of the model, the oldest first
+	starting  int        // background processes about to be in that list
 }
 
 // NewState returns the state of a new rollout. open returns the rollout's one
@@ -93,12 +96,13 @@ func (s *State) Sandbox(ctx context.Context) (sandbox.Sandbox, error) {
 
 // Detach ends the model's part of the rollout: from now on commands run outside the
 // session the model used (so neither its working directory nor its exported
-// variables matter), what it read is forgotten and repeated calls are no longer refused.
+// variables matter), what it read is forgotten and repeated calls are no longer refused. Its
+// background processes are forgotten too; killing them is the sandbox's part.
 func (s *State) Detach() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.detached, s.cwd = true, ""
-	s.reads, s.failures = readHistory{}, nil
+	s.reads, s.failures, s.processes = readHistory{}, nil, nil
 }
 
 // session says whether commands belong to the model's session.

@@ -13,8 +13,8 @@ import (
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
-// Terminal returns the terminal tool: one foreground command in the rollout's
-// session. Commands in the background belong to a tool of their own.
+// Terminal returns the terminal tool: a command in the rollout's session, or one in
+// the background that the process tool looks after.
 func Terminal() Tool {
 	return Tool{
 		Name:    "terminal",
@@ -23,11 +23,14 @@ func Terminal() Tool {
 			"The working directory and exported variables persist between calls. " +
 			"stdout and stderr come back as one text; long output keeps its beginning and its end. " +
 			"There is no interactive input: pass flags such as -y, and no pagers or editors. " +
+			"Servers, watchers and long jobs: background=true, which returns a session_id for the process tool. " +
 			"For files prefer read_file, write_file, patch and search_files over cat, echo, sed and grep.",
 		Parameters: []byte(`{"type":"object","properties":{` +
 			`"command":{"type":"string","description":"The command to run"},` +
+			`"background":{"type":"boolean","default":false,"description":"Start the command and return at once; the process tool shows its output and ends it. The timeout does not apply"},` +
 			`"timeout":{"type":"integer","minimum":1,"description":"Longest time to wait in seconds, normally at most 600; the command is killed after it (default: set by the environment)"},` +
-			`"workdir":{"type":"string","description":"Absolute path of the directory to run this command in (default: the session's working directory)"}` +
+			`"workdir":{"type":"string","description":"Absolute path of the directory to run this command in (default: the session's working directory)"},` +
+			`"pty":{"type":"boolean","default":false,"description":"With background=true: run on a pseudo terminal, for interactive programs such as a REPL"}` +
 			`},"required":["command"]}`),
 		Handler: runTerminal,
 	}
@@ -40,7 +43,8 @@ type TerminalResult struct {
 	Error           *string `json:"error"` // why nothing was run; null otherwise
 	Status          string  `json:"status,omitempty"`
 	ExitCodeMeaning string  `json:"exit_code_meaning,omitempty"`
-	TimedOut        bool    `json:"-"` // the model reads exit code 124 and the marker in the output
+	PTYNote         string  `json:"pty_note,omitempty"` // why there was no pseudo terminal
+	TimedOut        bool    `json:"-"`                  // the model reads exit code 124 and the marker in the output
 }
 
 // notRun is the result of a command that was refused.
@@ -68,42 +72,59 @@ func runTerminal(ctx context.Context, call *Call) (string, error) {
 	if strings.ContainsRune(text, 0) {
 		return notRun("error", "Invalid command: it contains a NUL character"), nil
 	}
-	// Background processes are a tool of their own: this is where a spawn would
-	// branch off. The argument is not in the schema, so its text was not coerced.
-	if strings.EqualFold(strings.Trim(string(call.Args.Raw("background")), `" `), "true") {
-		return notRun("error", "Background processes are not available here. Run the command in the foreground, "+
-			"or detach it in the shell with its output redirected: (COMMAND > /tmp/out.log 2>&1 &)"), nil
-	}
-	timeout, err := terminalTimeout(call.Args, options)
-	if err != nil {
-		return ErrorResult(err.Error()), nil
-	}
-	if options.RefuseLongLived {
-		if advice := longLived(text); advice != "" {
-			return notRun("error", "%s", advice), nil
-		}
-	}
-	dir, ok, err := call.Args.String("workdir")
+	background, err := call.Args.Bool("background")
 	if err != nil {
 		return notRun("error", "%v", err), nil
 	}
-	if ok && dir != "" {
-		if !allowedDir.MatchString(dir) {
-			return notRun("blocked", "workdir %q contains characters that are not allowed; cd inside the command instead", cutChars(dir, 200)), nil
+	var timeout time.Duration
+	if !background {
+		if timeout, err = terminalTimeout(call.Args, options); err != nil {
+			return ErrorResult(err.Error()), nil
 		}
-		if dir, err = call.State.Resolve(ctx, dir); err != nil {
-			var broken *InfrastructureError
-			if errors.As(err, &broken) {
-				return "", err
+		if options.RefuseLongLived {
+			if advice := longLived(text); advice != "" {
+				return notRun("error", "%s", advice), nil
 			}
-			return notRun("error", "%v", err), nil
 		}
+	}
+	dir, refusal, err := workdir(ctx, call)
+	if err != nil || refusal != "" {
+		return refusal, err
+	}
+	if background {
+		return runBackground(ctx, call, text, dir)
 	}
 	result, err := call.State.Run(ctx, RunOptions{Command: text, Dir: dir, Timeout: timeout})
 	if err != nil {
 		return "", err
 	}
+	if terminal, err := call.Args.Bool("pty"); err == nil && terminal {
+		result.PTYNote = foregroundPTY
+	}
 	return encode(result), nil
+}
+
+// workdir returns the absolute directory that a call asks for, "" when it asks for
+// none, or the result that refuses it.
+func workdir(ctx context.Context, call *Call) (dir, refusal string, err error) {
+	dir, ok, err := call.Args.String("workdir")
+	if err != nil {
+		return "", notRun("error", "%v", err), nil
+	}
+	if !ok || dir == "" {
+		return "", "", nil
+	}
+	if !allowedDir.MatchString(dir) {
+		return "", notRun("blocked", "workdir %q contains characters that are not allowed; cd inside the command instead", cutChars(dir, 200)), nil
+	}
+	if dir, err = call.State.Resolve(ctx, dir); err != nil {
+		var broken *InfrastructureError
+		if errors.As(err, &broken) {
+			return "", "", err
+		}
+		return "", notRun("error", "%v", err), nil
+	}
+	return dir, "", nil
 }
 
 func terminalTimeout(args Arguments, options Options) (time.Duration, error) {

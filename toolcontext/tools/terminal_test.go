@@ -96,15 +96,6 @@ func TestTerminalKeepsHeadAndTailOfLongOutput(t *testing.T) {
 	require.Equal(t, 50_000, len(r.do("terminal", "command", "cat exact").Get("output").String()))
 }
 
-func TestTerminalRefusesBackgroundCommandsClearly(t *testing.T) {
-	r := newRollout(t, tools.Options{})
-	result := r.do("terminal", "command", "touch ran", "background", true)
-	require.EqualValues(t, -1, result.Get("exit_code").Int())
-	require.Contains(t, result.Get("error").String(), "not available here")
-	require.NoFileExists(t, r.path("ran"))
-	require.EqualValues(t, 0, r.do("terminal", "command", "true", "background", "false").Get("exit_code").Int())
-}
-
 func TestTerminalRefusesLongLivedCommandsOnlyWhenAsked(t *testing.T) {
 	strict, lenient := newRollout(t, tools.Options{RefuseLongLived: true}), newRollout(t, tools.Options{})
 	for command, refused := range map[string]bool{
