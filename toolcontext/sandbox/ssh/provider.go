@@ -113,6 +113,7 @@ func (p *Provider) start(ctx context.Context, m machine, spec sandbox.Spec) (*Sa
 	s := &Sandbox{provider: p, machine: m, name: p.owner.NewName()}
 	at, err := p.serve(bounded, m, s.name)
 	if err == nil {
+		s.stream = at
 		s.Client, err = inside.Dial(at, inside.Options{
 			Info:          sandbox.Info{Backend: Name, ID: s.name},
 			Dir:           spec.Dir,

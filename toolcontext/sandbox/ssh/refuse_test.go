@@ -82,7 +82,7 @@ func TestAHostCertificateOfAKnownAuthorityIsTrusted(t *testing.T) {
 	require.NoError(t, certificate.SignCert(rand.Reader, authority))
 	certified, err := ssh.NewCertSigner(certificate, m.key)
 	require.NoError(t, err)
-	m.server.AddHostKey(certified)
+	m.certify(certified)
 	require.NoError(t, newProvider(t, m.config(c)).Check(t.Context()))
 }
 

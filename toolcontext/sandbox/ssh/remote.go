@@ -88,8 +88,13 @@ func (p *Provider) script(ctx context.Context, stdin io.Reader, text string, arg
 		_ = s.Close() // ends Run, sooner or later; the pool waits for it
 		return "", context.Cause(ctx)
 	}
-	var exit *ssh.ExitError
+	var (
+		exit    *ssh.ExitError
+		missing *ssh.ExitMissingError
+	)
 	switch {
+	case errors.As(err, &missing):
+		return "", fmt.Errorf("the connection broke in the middle: %w", err)
 	case errors.As(err, &exit) && exit.Signal() == "":
 		return "", &scriptError{exit.ExitStatus(), strings.TrimSpace(said.Output().String())}
 	case err != nil:

@@ -16,6 +16,7 @@ type Sandbox struct {
 	provider *Provider
 	machine  machine
 	name     string // of the tree
+	stream   *stream
 
 	closing  sync.Once
 	closeErr error
@@ -47,7 +48,8 @@ func (s *Sandbox) close(ctx context.Context) error {
 	}
 	// One that was lost, or fails to end its processes, leaves them to be looked for.
 	goodbye := s.Client.Close(ctx)
-	if err := s.provider.remove(ctx, s.machine, s.name, lost || goodbye != nil); err != nil {
+	kill := lost || goodbye != nil || !s.stream.awaitEnd()
+	if err := s.provider.remove(ctx, s.machine, s.name, kill); err != nil {
 		return fmt.Errorf("close sandbox %s: %w", s.name, err)
 	}
 	return nil

@@ -29,7 +29,7 @@ type machine struct {
 	home     string
 	path     string // where programs are
 	key      ssh.Signer
-	server   *ssh.ServerConfig
+	letIn    ssh.PublicKey
 	listener net.Listener
 	work     sync.WaitGroup
 
@@ -40,8 +40,9 @@ type machine struct {
 	before      atomic.Value // text the shell's start-up files print
 	execs       atomic.Int64
 
-	mu    sync.Mutex
-	conns map[net.Conn]struct{}
+	mu          sync.Mutex
+	conns       map[net.Conn]struct{}
+	certificate ssh.Signer // shown instead of the plain key; nil for none
 }
 
 func newSigner(t testing.TB) (ssh.Signer, []byte) {
@@ -89,13 +90,7 @@ func newMachine(t testing.TB, c client) *machine {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	m.listener = listener
-	m.server = &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-		if string(key.Marshal()) != string(c.key.PublicKey().Marshal()) {
-			return nil, errors.New("unknown key")
-		}
-		return nil, nil
-	}}
-	m.server.AddHostKey(m.key)
+	m.letIn = c.key.PublicKey()
 	m.work.Go(func() {
 		for {
 			conn, err := listener.Accept()
@@ -106,7 +101,7 @@ func newMachine(t testing.TB, c client) *machine {
 				_ = conn.Close()
 				continue
 			}
-			m.work.Go(func() { m.serve(conn, m.server) })
+			m.work.Go(func() { m.serve(conn) })
 		}
 	})
 	c.know(t, m.address(), m.key.PublicKey())
@@ -133,9 +128,26 @@ func (m *machine) stop() {
 	m.work.Wait()
 }
 
-func (m *machine) serve(conn net.Conn, config *ssh.ServerConfig) {
+// certify makes the machine show a certificate from now on.
+func (m *machine) certify(s ssh.Signer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.certificate = s
+}
+
+func (m *machine) serve(conn net.Conn) {
+	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		if string(key.Marshal()) != string(m.letIn.Marshal()) {
+			return nil, errors.New("unknown key")
+		}
+		return nil, nil
+	}}
+	config.AddHostKey(m.key)
 	m.mu.Lock()
 	m.conns[conn] = struct{}{}
+	if m.certificate != nil {
+		config.AddHostKey(m.certificate)
+	}
 	m.mu.Unlock()
 	defer func() {
 		_ = conn.Close()

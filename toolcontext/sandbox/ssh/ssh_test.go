@@ -275,7 +275,8 @@ func TestAMachineThatFallsSilentIsGivenUp(t *testing.T) {
 	c := newClient(t)
 	m := newMachine(t, c)
 	config := m.config(c)
-	config.KeepAlive = 20 * time.Millisecond
+	require.NoError(t, newProvider(t, config).Check(t.Context()))
+	config.KeepAlive = 300 * time.Millisecond
 	s := open(t, newProvider(t, config), sandbox.Spec{})
 	m.mute.Store(true)
 	_, err := s.Exec(t.Context(), sandbox.Command{Script: "sleep 600"})

@@ -22,8 +22,8 @@ type stream struct {
 	in      io.WriteCloser
 	out     *bufio.Reader
 	said    *sandbox.Capture // its standard error
-	ended   chan struct{}    // closed when the session has ended
-	err     error            // how; to be read after ended
+	life    context.Context  // ends with the session
+	err     error            // how it ended; to be read after life
 	closing sync.Once
 }
 
@@ -41,7 +41,8 @@ func (p *Provider) serve(ctx context.Context, m machine, name string) (*stream, 
 	if err != nil {
 		return nil, err
 	}
-	st := &stream{session: s, said: sandbox.NewCapture(4000), ended: make(chan struct{})}
+	life, end := context.WithCancel(context.Background())
+	st := &stream{session: s, said: sandbox.NewCapture(4000), life: life}
 	s.Stderr = st.said
 	mark := newMark()
 	out, err := s.StdoutPipe()
@@ -52,6 +53,7 @@ func (p *Provider) serve(ctx context.Context, m machine, name string) (*stream, 
 		err = s.Start(commandLine(serveScript, mark, m.cache, m.server, name, p.config.User))
 	}
 	if err != nil {
+		end()
 		_ = s.Close() // nothing runs in it
 		s.release()
 		return nil, fmt.Errorf("start the server on %s: %w", p.config.target(), err)
@@ -61,10 +63,10 @@ func (p *Provider) serve(ctx context.Context, m machine, name string) (*stream, 
 		defer p.pool.work.Done()
 		st.err = s.Wait()
 		s.release()
-		close(st.ended)
+		end()
 	}()
 	st.out = bufio.NewReaderSize(out, 64<<10)
-	stop := context.AfterFunc(ctx, func() { _ = st.Close() })
+	stop := context.AfterFunc(ctx, st.hangUp)
 	err = skipTo(st.out, mark)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
@@ -72,7 +74,7 @@ func (p *Provider) serve(ctx context.Context, m machine, name string) (*stream, 
 	if err == nil {
 		return st, nil
 	}
-	_ = st.Close() // its end was said already
+	st.hangUp()
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause
 	}
@@ -103,16 +105,33 @@ func skipTo(r *bufio.Reader, mark string) error {
 func (s *stream) Read(b []byte) (int, error)  { return s.out.Read(b) }
 func (s *stream) Write(b []byte) (int, error) { return s.in.Write(b) }
 
-// Close hangs up on the server, which then ends what it runs.
+// hangUpLimit is how long a server that was left may take to end what it runs.
+const hangUpLimit = 3 * time.Second
+
+// Close leaves the server, which then ends what it runs and itself; it is hung up on
+// when that takes too long. Reads end when it has ended.
 func (s *stream) Close() error {
-	var err error
 	s.closing.Do(func() {
-		_ = s.in.Close() // the end of its input; the close below says the same
-		if err = s.session.Close(); errors.Is(err, io.EOF) {
-			err = nil // the other side was first
-		}
+		_ = s.in.Close() // fails only where the session has ended
+		timer := time.AfterFunc(hangUpLimit, s.hangUp)
+		context.AfterFunc(s.life, func() { timer.Stop() })
 	})
-	return err
+	return nil
+}
+
+// hangUp ends the session, whatever the server does.
+func (s *stream) hangUp() { _ = s.session.Close() } // the other side may have been first
+
+// awaitEnd reports whether the session has ended before long.
+func (s *stream) awaitEnd() bool {
+	timer := time.NewTimer(hangUpLimit)
+	defer timer.Stop()
+	select {
+	case <-s.life.Done():
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 // fateLimit bounds the wait for the server's exit code.
@@ -125,7 +144,7 @@ func (s *stream) fate() string {
 	select {
 	case <-s.session.at.gone:
 		return fmt.Sprintf("the connection broke: %v", s.session.at.cause)
-	case <-s.ended:
+	case <-s.life.Done():
 	case <-timer.C:
 		return "the machine does not say how its server ended"
 	}
