@@ -25,24 +25,24 @@ import (
 // through the bare exec call of the engine, and through the docker exec command line.
 func BenchmarkCommands(b *testing.B) {
 	p := newProvider(b, docker.Config{})
-	boxes := make([]*docker.Sandbox, 32)
+	boxes := make([]container, 32)
 	for i := range boxes {
 		boxes[i] = open(b, p, sandbox.Spec{})
 	}
-	ways := map[string]func(*docker.Sandbox) error{
-		"server": func(s *docker.Sandbox) error {
+	ways := map[string]func(container) error{
+		"server": func(s container) error {
 			_, err := s.Exec(b.Context(), sandbox.Command{Args: []string{"true"}})
 			return err
 		},
-		"server with a shell": func(s *docker.Sandbox) error {
+		"server with a shell": func(s container) error {
 			_, err := s.Exec(b.Context(), sandbox.Command{Script: "true", Session: true})
 			return err
 		},
-		"engine API": func(s *docker.Sandbox) error {
+		"engine API": func(s container) error {
 			_, err := p.BareExec(b.Context(), s.Container(), "true")
 			return err
 		},
-		"docker exec": func(s *docker.Sandbox) error { return exec.Command("docker", "exec", s.Container(), "true").Run() },
+		"docker exec": func(s container) error { return exec.Command("docker", "exec", s.Container(), "true").Run() },
 	}
 	for _, name := range []string{"server", "server with a shell", "engine API", "docker exec"} {
 		for _, n := range []int{1, 8, 32} {

@@ -20,12 +20,17 @@ type Config struct {
 	// Run is the run's id, put into a label. Default: none.
 	Run string
 	// Binary is a static hermes-env for Linux and the engine's architecture. Default:
-	// this program; where it is
-	// none, Check and Create say so.
+	// this program; where that is
+	// none, PlainExec and a warning.
 	Binary string
 	// Upload copies the binary into each container instead of mounting it, as is done
 	// by itself when the engine does not see this machine's files.
 	Upload bool
+	// PlainExec runs commands through the engine's exec call instead of a server in the
+	// container: much slower, without background processes and terminals, and only in
+	// images with a shell and the usual small programs. For engines of an architecture
+	// that no binary is at hand for.
+	PlainExec bool
 	// CPUs is how many processors a container may use. Default: no limit.
 	CPUs float64
 	// MemoryBytes is how much memory a container may use; there is no swap beyond it.

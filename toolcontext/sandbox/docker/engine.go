@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"strings"
 
@@ -199,6 +200,7 @@ type plan struct {
 	Dir        string
 	Env        []string
 	Labels     map[string]string
+	Init       bool // an init of the engine's comes first
 	Binary     string
 	BinaryAt   string
 	Network    string
@@ -329,6 +331,22 @@ func (e *engine) exists(ctx context.Context, id, path string) (bool, error) {
 // copyIn unpacks a tar stream below a directory that exists in the container.
 func (e *engine) copyIn(ctx context.Context, id, dir string, tar io.Reader) error {
 	return translate(e.api.CopyToContainer(ctx, id, dir, tar, container.CopyToContainerOptions{}))
+}
+
+// copyOut returns a path of a container as a tar stream; target is where it leads
+// when it is a link.
+func (e *engine) copyOut(ctx context.Context, id, name string) (stream io.ReadCloser, target string, err error) {
+	stream, stat, err := e.api.CopyFromContainer(ctx, id, name)
+	if err != nil {
+		if errdefs.IsNotFound(err) && !strings.Contains(err.Error(), "No such container") {
+			err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+		}
+		return nil, "", translate(err)
+	}
+	if stat.Mode&fs.ModeSymlink != 0 {
+		target = stat.LinkTarget
+	}
+	return stream, target, nil
 }
 
 // execRequest is a process to be started in a running container.

@@ -58,6 +58,55 @@ func FuzzDemuxTakesAnyBytes(f *testing.F) {
 	})
 }
 
+func TestLastWordsEndAnOutput(t *testing.T) {
+	const last = "LASTWORDS "
+	for name, c := range map[string]struct {
+		text, want string
+		code       int
+	}{
+		"at once":            {last + "0\n", "", 0},
+		"after output":       {"out\n" + last + "3\n", "out\n", 3},
+		"with output after":  {"out" + last + "124\nlater", "out", 124},
+		"none":               {"out LASTWORD", "out LASTWORD", -1},
+		"without a code":     {"out" + last + "x\n", "out" + last + "x\n", -1},
+		"a code too high":    {last + "256\n", last + "256\n", -1},
+		"twice, first wrong": {last + "no\n" + last + "7\n", last + "no\n", 7},
+	} {
+		for _, size := range []int{1, 2, 7, 100} {
+			o := newOutput(0, last)
+			for text := []byte(c.text); len(text) > 0; {
+				n := min(size, len(text))
+				o.write(text[:n])
+				text = text[n:]
+			}
+			out, code := o.close()
+			require.Equal(t, c.code, code, "%s by %d", name, size)
+			require.Equal(t, c.want, string(out.Bytes()), "%s by %d", name, size)
+		}
+	}
+}
+
+func FuzzOutputsKeepEverythingBeforeTheLastWords(f *testing.F) {
+	f.Add([]byte("text"), []byte("LAST LAST 1"), uint8(3))
+	f.Fuzz(func(t *testing.T, before, between []byte, size uint8) {
+		const last = "LASTWORDS "
+		if bytes.Contains(append(append([]byte{}, before...), between...), []byte("LAST")) {
+			return
+		}
+		o := newOutput(1<<20, last)
+		text := append(append(append([]byte{}, before...), between...), []byte(last+"9\n")...)
+		for len(text) > 0 {
+			n := min(int(size)+1, len(text))
+			o.write(text[:n])
+			text = text[n:]
+		}
+		out, code := o.close()
+		if code != 9 || int(out.Total) != len(before)+len(between) {
+			t.Fatalf("code %d, %d bytes", code, out.Total)
+		}
+	})
+}
+
 func TestStartsRampUpAndBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStarts(4)

@@ -143,11 +143,11 @@ func TestAHealthCheckIsAwaited(t *testing.T) {
 func TestContainersThatVanishOrDieAreALossThatSaysWhy(t *testing.T) {
 	p := newProvider(t, docker.Config{})
 	for name, c := range map[string]struct {
-		end  func(*docker.Sandbox)
+		end  func(container)
 		want string
 	}{
-		"removed": {func(s *docker.Sandbox) { dockertest.Command(t, "rm", "-f", s.Container()) }, "its container"},
-		"killed":  {func(s *docker.Sandbox) { dockertest.Command(t, "kill", s.Container()) }, "exit code 137"},
+		"removed": {func(s container) { dockertest.Command(t, "rm", "-f", s.Container()) }, "its container"},
+		"killed":  {func(s container) { dockertest.Command(t, "kill", s.Container()) }, "exit code 137"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, p, sandbox.Spec{})

@@ -38,7 +38,7 @@ type Provider struct {
 
 	mu       sync.Mutex
 	closed   bool
-	open     map[*Sandbox]struct{}
+	open     map[*box]struct{}
 	creating sync.WaitGroup
 	upload   bool // mounts are refused: the engine sees other files
 	fewFiles bool // the engine may not raise the limit on open files
@@ -69,7 +69,7 @@ func New(c Config) (*Provider, error) {
 		owner:  owner.This(),
 		starts: newStarts(c.MaxStarting),
 		upload: c.Upload,
-		open:   map[*Sandbox]struct{}{},
+		open:   map[*box]struct{}{},
 		warned: map[string]bool{},
 	}
 	if e.info.OS != "linux" {
@@ -81,8 +81,12 @@ func New(c Config) (*Provider, error) {
 	return p, nil
 }
 
-// findServer finds the program that serves inside containers.
+// findServer finds the program that serves inside containers. Where this program
+// can't and no other is configured, commands go through the engine's exec call.
 func (p *Provider) findServer() (serverBinary, error) {
+	if p.config.PlainExec {
+		return serverBinary{}, nil
+	}
 	found, err := findBinary(p.config.Binary, p.engine.info)
 	switch {
 	case err == nil:
@@ -90,11 +94,14 @@ func (p *Provider) findServer() (serverBinary, error) {
 	case p.config.Binary != "":
 		return serverBinary{}, fmt.Errorf("use %s as the server inside containers: %w", p.config.Binary, err)
 	}
-	return serverBinary{}, fmt.Errorf("this program can't serve inside containers: %w; build it with CGO_ENABLED=0, or build a second one for linux/%s and set HERMES_ENV_SANDBOX_BINARY to its path", err, p.engine.info.Arch)
+	p.config.PlainExec = true
+	p.warnOnce(fmt.Sprintf("commands in containers are slow (about 20 a second) and can't run in the background, because this program can't serve inside: %v; "+
+		"build it with CGO_ENABLED=0, or build a second one for linux/%s and set HERMES_ENV_SANDBOX_BINARY to its path", err, p.engine.info.Arch))
+	return serverBinary{}, nil
 }
 
-// Check reports why no sandbox could be made: the one thing Reap needs none of is a
-// program that can serve inside containers.
+// Check reports why no sandbox could be made, which New does not: what others have
+// left can be removed all the same.
 func (p *Provider) Check() error { return p.noBinary }
 
 // findEngine connects to the first engine that answers.
@@ -139,10 +146,13 @@ func (p *Provider) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandb
 	if err != nil {
 		return nil, fmt.Errorf("create a docker sandbox: %w", err)
 	}
+	if starter, ok := s.driver.(sandbox.Starter); ok {
+		return &Sandbox{s, starter}, nil
+	}
 	return s, nil
 }
 
-func (p *Provider) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, error) {
+func (p *Provider) create(ctx context.Context, spec sandbox.Spec) (*box, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -215,7 +225,7 @@ func (p *Provider) warnOnce(message string) {
 	}
 }
 
-func (p *Provider) forget(s *Sandbox) {
+func (p *Provider) forget(s *box) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.open, s)
@@ -227,7 +237,7 @@ func (p *Provider) Close(ctx context.Context) error {
 	p.mu.Lock()
 	again := p.closed
 	p.closed = true
-	left := make([]*Sandbox, 0, len(p.open))
+	left := make([]*box, 0, len(p.open))
 	for s := range p.open {
 		left = append(left, s)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -11,10 +12,26 @@ import (
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
 )
 
-// Sandbox is a container. It implements sandbox.Sandbox and sandbox.Starter through
-// the client of the server in it.
-type Sandbox struct {
-	*inside.Client
+// driver carries out what a sandbox is asked, in a container that runs: the client
+// of the server inside, or plain calls of the engine.
+type driver interface {
+	Exec(ctx context.Context, c sandbox.Command) (sandbox.Result, error)
+	Upload(ctx context.Context, tar io.Reader, dir string) error
+	Download(ctx context.Context, path string) (io.ReadCloser, error)
+	KillAll(ctx context.Context) error
+	Close(ctx context.Context) error
+	Info() sandbox.Info
+}
+
+var (
+	_ driver = (*inside.Client)(nil)
+	_ driver = (*plain)(nil)
+)
+
+// box is a container and what carries out commands in it. It implements
+// sandbox.Sandbox; a container without the server is no more than that.
+type box struct {
+	driver
 	provider  *Provider
 	container string // id
 	info      sandbox.Info
@@ -23,16 +40,29 @@ type Sandbox struct {
 	closeErr error
 }
 
+// Sandbox is a container with the server inside. It implements sandbox.Sandbox and
+// sandbox.Starter.
+type Sandbox struct {
+	*box
+	starter sandbox.Starter
+}
+
 var (
+	_ sandbox.Sandbox = (*box)(nil)
 	_ sandbox.Sandbox = (*Sandbox)(nil)
 	_ sandbox.Starter = (*Sandbox)(nil)
 )
 
+// Start runs a command in the background; see sandbox.Starter.
+func (s *Sandbox) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error) {
+	return s.starter.Start(ctx, c)
+}
+
 // Info describes the sandbox. Its ID is the container's name.
-func (s *Sandbox) Info() sandbox.Info { return s.info }
+func (s *box) Info() sandbox.Info { return s.info }
 
 // Container returns the engine's id of the container.
-func (s *Sandbox) Container() string { return s.container }
+func (s *box) Container() string { return s.container }
 
 // describe says in words how a container is.
 func describe(st state, err error) string {
@@ -56,18 +86,18 @@ func describe(st state, err error) string {
 
 // Close ends every process and removes the container with its volumes, also when
 // ctx has ended, within Config.CloseLimit. A second Close does nothing.
-func (s *Sandbox) Close(ctx context.Context) error {
+func (s *box) Close(ctx context.Context) error {
 	s.closing.Do(func() { s.closeErr = s.close(ctx) })
 	return s.closeErr
 }
 
-func (s *Sandbox) close(ctx context.Context) error {
+func (s *box) close(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	bounded, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	// Ends calls under way with ErrClosed. Whether the far side still answers does not
 	// matter: removing the container ends everything in it.
-	_ = s.Client.Close(bounded)
+	_ = s.driver.Close(bounded)
 	err := s.provider.removeContainer(ctx, s.container)
 	s.provider.forget(s)
 	if err != nil {
@@ -80,7 +110,7 @@ func (s *Sandbox) close(ctx context.Context) error {
 var errUnhealthy = errors.New("the sandbox did not become healthy")
 
 // awaitHealthy runs the health check until it succeeds.
-func (s *Sandbox) awaitHealthy(ctx context.Context, h *sandbox.Healthcheck) error {
+func (s *box) awaitHealthy(ctx context.Context, h *sandbox.Healthcheck) error {
 	if h == nil {
 		return nil
 	}

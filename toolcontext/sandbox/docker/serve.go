@@ -10,15 +10,30 @@ import (
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
 )
 
-// entrypoint is what containers run: the server as their first process.
-func entrypoint() []string { return []string{binaryPath, inside.Word} }
+// entrypoint is what containers run: the server as their first process, or a shell
+// that waits.
+func (p *Provider) entrypoint() []string {
+	if p.config.PlainExec {
+		return []string{"/bin/sh", "-c", mainScript}
+	}
+	return []string{binaryPath, inside.Word}
+}
 
 // greetLimit bounds the wait for the server in a container that has started.
 const greetLimit = 30 * time.Second
 
 // serve makes the sandbox's client of the server at the other end of the stream,
 // which is closed when that fails.
-func (s *Sandbox) serve(ctx context.Context, at *stream, spec sandbox.Spec) error {
+func (s *box) serve(ctx context.Context, at *stream, spec sandbox.Spec, image imageInfo) error {
+	if s.provider.config.PlainExec {
+		d, err := newPlain(ctx, s.provider, s.container, s.info, at, spec, image)
+		if err != nil {
+			_ = at.Close() // the cause is known
+			return err
+		}
+		s.driver, s.info = d, d.info
+		return nil
+	}
 	wait := greetLimit
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline))
@@ -31,7 +46,7 @@ func (s *Sandbox) serve(ctx context.Context, at *stream, spec sandbox.Spec) erro
 	if err != nil {
 		return fmt.Errorf("the server in the container (image %s, user %q): %w", s.info.Image, spec.User, err)
 	}
-	s.Client, s.info = client, client.Info()
+	s.driver, s.info = client, client.Info()
 	return nil
 }
 

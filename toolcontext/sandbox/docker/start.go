@@ -25,7 +25,7 @@ const (
 // startSandbox makes and starts a container. Calls to the engine are not cancelled
 // with ctx but bounded by StartLimit: an engine goes on with a call whose caller
 // has left, and would make a container after it was looked for to be removed.
-func (p *Provider) startSandbox(ctx context.Context, spec sandbox.Spec, image imageInfo) (*Sandbox, error) {
+func (p *Provider) startSandbox(ctx context.Context, spec sandbox.Spec, image imageInfo) (*box, error) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.config.StartLimit)
 	defer cancel()
 	name := newName()
@@ -57,7 +57,7 @@ func (p *Provider) takeFewFiles() {
 	p.warnOnce(fmt.Sprintf("the engine may not open %d files itself, so containers get its own limit; raise that (LimitNOFILE in docker.service)", p.config.OpenFiles))
 }
 
-func (p *Provider) startNamed(ctx context.Context, name string, spec sandbox.Spec, image imageInfo) (*Sandbox, error) {
+func (p *Provider) startNamed(ctx context.Context, name string, spec sandbox.Spec, image imageInfo) (*box, error) {
 	plan := p.plan(name, spec, image)
 	id, err := p.createContainer(ctx, &plan, image)
 	if err != nil {
@@ -66,7 +66,7 @@ func (p *Provider) startNamed(ctx context.Context, name string, spec sandbox.Spe
 	if err := p.prepare(ctx, id, plan, image); err != nil {
 		return nil, fmt.Errorf("prepare the container: %w", err)
 	}
-	s := &Sandbox{provider: p, container: id, info: sandbox.Info{
+	s := &box{provider: p, container: id, info: sandbox.Info{
 		Backend: Name, ID: name, Image: p.reference(spec), Digest: image.Digest, TempDir: "/tmp",
 	}}
 	conn, err := p.engine.attach(ctx, id)
@@ -78,7 +78,7 @@ func (p *Provider) startNamed(ctx context.Context, name string, spec sandbox.Spe
 		_ = at.Close() // nothing was said yet
 		return nil, fmt.Errorf("start the container: %w", err)
 	}
-	if err := s.serve(ctx, at, spec); err != nil {
+	if err := s.serve(ctx, at, spec, image); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -126,8 +126,8 @@ func (p *Provider) plan(name string, spec sandbox.Spec, image imageInfo) plan {
 	}
 	upload := p.upload
 	p.mu.Unlock()
-	pl.Entrypoint = entrypoint()
-	if !upload {
+	pl.Entrypoint, pl.Init = p.entrypoint(), c.PlainExec
+	if !upload && !c.PlainExec {
 		pl.Binary, pl.BinaryAt = p.binary.path, binaryPath
 	}
 	return pl
@@ -214,7 +214,7 @@ func (p *Provider) prepare(ctx context.Context, id string, pl plan, image imageI
 			return fmt.Errorf("make /tmp: %w", err)
 		}
 	}
-	if pl.Binary != "" {
+	if pl.Binary != "" || p.config.PlainExec {
 		return nil
 	}
 	if err := p.uploadBinary(ctx, id); err != nil {
