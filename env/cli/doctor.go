@@ -59,8 +59,8 @@ type finding struct {
 
 // Limits of the parts, which are examined at once.
 const (
-	partLimit   = 8 * time.Second
-	inspectTime = 3 * time.Second // of partLimit, for questions to an engine
+	partLimit   = 9 * time.Second
+	inspectTime = 5 * time.Second // of partLimit, for questions to an engine
 	modelTime   = 6 * time.Second
 )
 

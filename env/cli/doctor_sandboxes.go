@@ -96,7 +96,7 @@ func (d *doctor) leftovers(held, abandoned int, one, many string) finding {
 // configuration's, "" without one.
 func (d *doctor) docker(ctx context.Context, image string) []finding {
 	c := d.dockerConfig()
-	c.Image, c.StartLimit, c.CloseLimit = image, 4*time.Second, 3*time.Second
+	c.Image, c.StartLimit, c.CloseLimit = image, 6*time.Second, 3*time.Second
 	asking, cancel := context.WithTimeout(ctx, inspectTime)
 	r, err := docker.Inspect(asking, c)
 	cancel()
@@ -284,7 +284,21 @@ func tryDocker(ctx context.Context, c docker.Config, r docker.Report) finding {
 		return finding{Check: "start", Level: levelProblem, Found: r.ServerNone.Error(),
 			Fix: fmt.Sprintf("CGO_ENABLED=0 GOOS=linux GOARCH=%s go build -o hermes-env-sandbox ./cmd/hermes-env && export %s=$PWD/hermes-env-sandbox", r.Arch, binaryVariable)}
 	}
-	took, err := docker.Try(ctx, c)
+	var (
+		took time.Duration
+		err  error
+		done = make(chan struct{})
+	)
+	go func() { // a call to the engine is not cut short, or it would leave a container behind
+		defer close(done)
+		took, err = docker.Try(ctx, c)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return finding{Check: "start", Level: levelProblem, Found: fmt.Sprintf("no container was ready within %s", partLimit),
+			Fix: "docker info and journalctl -u docker show what keeps the engine busy; hermes-env cleanup removes what it makes too late"}
+	}
 	if err != nil {
 		return finding{Check: "start", Level: levelProblem, Found: err.Error(), Fix: "docker info and journalctl -u docker show the engine's own trouble"}
 	}

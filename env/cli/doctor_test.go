@@ -261,7 +261,7 @@ func TestAPartThatHangsIsLeftBehindAndSaidSo(t *testing.T) {
 			}},
 		}, partLimit)
 		require.Equal(t, []finding{
-			{Part: "stuck", Check: "time", Level: levelProblem, Found: "not examined within 8s", Fix: "look for a file system or service that hangs, and try again"},
+			{Part: "stuck", Check: "time", Level: levelProblem, Found: "not examined within 9s", Fix: "look for a file system or service that hangs, and try again"},
 			{Part: "slow", Check: "self", Level: levelProblem, Found: "too slow"},
 			{Part: "optional", Check: "a", Level: levelWarning},
 			{Part: "optional", Check: "b", Level: levelOK},
