@@ -7,6 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -125,6 +128,67 @@ func TestMoreRequestsThanSlotsWaitAndEndWithTheirContext(t *testing.T) {
 type signalReader struct{ read chan struct{} }
 
 func (s signalReader) Read([]byte) (int, error) { s.read <- struct{}{}; return 0, io.EOF }
+
+func TestNamesOfAnyLengthAreNoFaultOfTheSandbox(t *testing.T) {
+	c := create(t, kind{})
+	long := strings.Repeat("x", 300_000)
+	for _, cmd := range []sandbox.Command{{Args: []string{long}}, {Args: []string{"true"}, Dir: long}, {Script: "true", Dir: "/" + long, Merge: true}} {
+		r, err := c.Exec(t.Context(), cmd)
+		require.NoError(t, err)
+		require.Contains(t, []int{126, 127}, r.ExitCode)
+		p, err := c.Start(t.Context(), cmd)
+		require.NoError(t, err)
+		r, err = p.Wait(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, []int{126, 127}, r.ExitCode)
+	}
+}
+
+func TestAWorkingDirectoryThatIsGoneIsReplacedUpToTheRoot(t *testing.T) {
+	dir := t.TempDir() + "/a"
+	made, err := newProvider(t, kind{}).Create(t.Context(), sandbox.Spec{Dir: dir + "/b"})
+	require.NoError(t, err)
+	c := made.(*child)
+	require.Equal(t, dir+"/b\n", c.script(t, "pwd"))
+	require.NoError(t, os.RemoveAll(dir))
+	r, err := c.Exec(t.Context(), sandbox.Command{Script: "pwd", Session: true})
+	require.NoError(t, err)
+	require.Equal(t, filepath.Dir(dir)+"\n", r.Stdout.String())
+	require.Contains(t, r.Stderr.String(), "is gone")
+}
+
+func TestTheServerKeepsNoFilesOpen(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		return // /proc is Linux's
+	}
+	c := create(t, kind{})
+	count := func() int {
+		open, err := os.ReadDir("/proc/" + strconv.Itoa(c.cmd.Process.Pid) + "/fd")
+		require.NoError(t, err)
+		return len(open)
+	}
+	use := func() {
+		c.script(t, "echo x >&2; head -c 500000 /dev/zero > big")
+		_, err := c.Exec(t.Context(), sandbox.Command{Args: []string{"cat"}, Stdin: strings.NewReader("x")})
+		require.NoError(t, err)
+		for _, terminal := range []*sandbox.Terminal{nil, {}} {
+			p, err := c.Start(t.Context(), sandbox.Command{Args: []string{"cat"}, Terminal: terminal})
+			require.NoError(t, err)
+			_, err = p.Write(t.Context(), []byte("x\n"))
+			require.NoError(t, err)
+			require.NoError(t, p.Kill(t.Context()))
+		}
+		d, err := c.Download(t.Context(), "big")
+		require.NoError(t, err)
+		require.NoError(t, d.Close())
+	}
+	use()
+	before := count()
+	for range 20 {
+		use()
+	}
+	require.Eventually(t, func() bool { return count() <= before }, time.Minute, 20*time.Millisecond, "%d open at first, %d now", before, count())
+}
 
 func TestMainIsForItsWordOnly(t *testing.T) {
 	for _, args := range [][]string{nil, {}, {"evaluate"}, {"evaluate", inside.Word}, {"--help"}} {

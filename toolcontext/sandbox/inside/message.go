@@ -92,6 +92,17 @@ func encodeResult(e *encoder, r sandbox.Result) {
 	encodeOutput(e, r.Stderr)
 }
 
+// fit cuts what a client that asked for limit bytes would not believe: the words of a
+// command that could not be started name programs and directories of any length.
+func fit(r sandbox.Result, limit int) sandbox.Result {
+	for _, o := range []*sandbox.Output{&r.Stdout, &r.Stderr} {
+		if len(o.Head)+len(o.Tail) > limit {
+			o.Head, o.Tail = o.Head[:min(len(o.Head), limit)], nil
+		}
+	}
+	return r
+}
+
 func encodeOutput(e *encoder, o sandbox.Output) {
 	e.uint(uint64(o.Total))
 	e.bytes(o.Head)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -194,6 +195,9 @@ func (s *server) open(ctx context.Context, set settings) error {
 // makeStateDir makes a private directory for what passes between server and shells.
 // Where nothing can be written it names one that is not there: only scripts need it.
 func makeStateDir(temp string) string {
+	if _, err := os.Stat(temp); errors.Is(err, fs.ErrNotExist) && os.MkdirAll(temp, 0o755) == nil {
+		_ = os.Chmod(temp, 0o777|os.ModeSticky) // without, only other users miss something
+	}
 	for _, dir := range []string{temp, "/tmp", "/var/tmp", "/dev/shm", "/run", "/"} {
 		if made, err := os.MkdirTemp(dir, ".hermes-env-"); err == nil {
 			return made
@@ -265,7 +269,7 @@ func (s *server) answer(ctx context.Context, ch *channel, kind requestKind, d *d
 		if err != nil {
 			return err
 		}
-		encodeResult(reply, r)
+		encodeResult(reply, fit(r, outputLimit(c)))
 	case requestUpload:
 		dir := d.string()
 		if err := d.end(); err != nil {

@@ -27,7 +27,7 @@ type processTable struct {
 type tracked struct {
 	id      uint64
 	process sandbox.Process
-	limit   int
+	limit   int // bytes kept of each stream
 }
 
 func (t *processTable) add(ctx context.Context, p sandbox.Process, limit int) (uint64, error) {
@@ -49,15 +49,15 @@ func (t *processTable) add(ctx context.Context, p sandbox.Process, limit int) (u
 	return t.last, nil
 }
 
-func (t *processTable) find(id uint64) (sandbox.Process, error) {
+func (t *processTable) find(id uint64) (p sandbox.Process, limit int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range t.list {
 		if p.id == id {
-			return p.process, nil
+			return p.process, p.limit, nil
 		}
 	}
-	return nil, fmt.Errorf("background process %d is not known any more: %w", id, sandbox.ErrEnded)
+	return nil, 0, fmt.Errorf("background process %d is not known any more: %w", id, sandbox.ErrEnded)
 }
 
 // answerProcess carries out the requests about background processes.
@@ -68,7 +68,7 @@ func (s *server) answerProcess(ctx context.Context, ch *channel, kind requestKin
 	if kind < requestPoll || kind > requestWait {
 		return fmt.Errorf("%w: request of unknown kind %d", errProtocol, kind)
 	}
-	p, err := s.processes.find(d.uint())
+	p, limit, err := s.processes.find(d.uint())
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *server) answerProcess(ctx context.Context, ch *channel, kind requestKin
 			return err
 		}
 		reply.bool(running)
-		encodeResult(reply, r)
+		encodeResult(reply, fit(r, limit))
 	case requestWrite:
 		n, err := p.Write(ctx, input)
 		if err != nil && n == 0 {
@@ -103,7 +103,7 @@ func (s *server) answerProcess(ctx context.Context, ch *channel, kind requestKin
 		if err != nil {
 			return err
 		}
-		encodeResult(reply, r)
+		encodeResult(reply, fit(r, limit))
 	}
 	if err != nil {
 		return err

@@ -110,7 +110,7 @@ func (s *Sandbox) exec(ctx context.Context, c sandbox.Command, started func(int,
 		inv.dir = s.resolve(c.Dir, inv.dir)
 	} else if canEnter(inv.dir) != nil {
 		// The rollout removed it. Failing from now on would help nobody.
-		near := nearestDir(inv.dir, s.root)
+		near := nearestDir(inv.dir, s.lastResort())
 		inv.notice = fmt.Sprintf("[the working directory %s is gone; now in %s]", inv.dir, near)
 		inv.dir = near
 	}

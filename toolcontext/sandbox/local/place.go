@@ -70,6 +70,14 @@ func (s *Sandbox) exhausted(c sandbox.Command, err error) (sandbox.Result, bool)
 // Config.Subreaper it does nothing.
 func (p *Provider) ReapOrphans() { p.orphans.reapEnded() }
 
+// lastResort is where commands run when no directory above their own is left.
+func (s *Sandbox) lastResort() string {
+	if s.provider.config.Place != nil {
+		return "/"
+	}
+	return s.root
+}
+
 // shellName is the name that messages in a shell's manner begin with.
 func (s *Sandbox) shellName() string {
 	if sh, err := s.shell(); err == nil {
