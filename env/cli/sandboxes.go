@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/local"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/program"
 )
 
 // backends are the sandbox backends the program has.
@@ -16,7 +17,7 @@ func backends() []string { return []string{local.Name, docker.Name} }
 
 // binaryVariable names a static hermes-env for Linux that serves inside containers,
 // where this program can't.
-const binaryVariable = "HERMES_ENV_SANDBOX_BINARY"
+const binaryVariable = program.Variable
 
 // newProvider makes the sandbox backend that the configuration names.
 func (j *job) newProvider() (sandbox.Provider, error) {

@@ -271,10 +271,3 @@ func TestABuildFolderIsKnownByItsContent(t *testing.T) {
 	write("a", "2")
 	require.NotEqual(t, first, digest())
 }
-
-func TestOnlyStaticProgramsForLinuxServe(t *testing.T) {
-	_, err := readBinary("/etc/passwd")
-	require.ErrorContains(t, err, "no program for Linux")
-	_, err = readBinary("/no/such/file")
-	require.ErrorIs(t, err, os.ErrNotExist)
-}

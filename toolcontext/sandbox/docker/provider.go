@@ -13,6 +13,7 @@ import (
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/owner"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/program"
 )
 
 // Name is the backend's name in configs.
@@ -27,7 +28,7 @@ type Provider struct {
 	engine *engine
 	local  bool // the engine is reached through a socket of this machine
 	owner  owner.Owner
-	binary serverBinary
+	binary program.Program
 	// noBinary says why binary is none.
 	noBinary error
 	images   *images
@@ -75,29 +76,36 @@ func New(c Config) (*Provider, error) {
 	if e.info.OS != "linux" {
 		return nil, errors.Join(fmt.Errorf("the engine at %s runs %s containers; switch it to linux ones", at.host, e.info.OS), e.close())
 	}
-	p.binary, p.noBinary = p.findServer()
+	p.chooseServer()
 	p.life, p.end = context.WithCancel(context.Background())
 	p.images = newImages(p.life, e, c)
 	return p, nil
 }
 
-// findServer finds the program that serves inside containers. Where this program
+// findServer finds the program that serves inside containers, or why there is none.
+func (p *Provider) findServer() (program.Program, error) {
+	found, err := program.Find(p.config.Binary)
+	if arch := p.engine.info.Arch; err == nil && found.Arch != arch {
+		err = fmt.Errorf("%s is for %s and the engine runs %s; set %s to one for linux/%s", found.Path, found.Arch, arch, program.Variable, arch)
+	}
+	if err != nil {
+		return program.Program{}, err
+	}
+	return found, nil
+}
+
+// chooseServer finds the program that serves inside containers. Where this program
 // can't and no other is configured, commands go through the engine's exec call.
-func (p *Provider) findServer() (serverBinary, error) {
+func (p *Provider) chooseServer() {
 	if p.config.PlainExec {
-		return serverBinary{}, nil
+		return
 	}
-	found, err := findBinary(p.config.Binary, p.engine.info)
-	switch {
-	case err == nil:
-		return found, nil
-	case p.config.Binary != "":
-		return serverBinary{}, fmt.Errorf("use %s as the server inside containers: %w", p.config.Binary, err)
+	p.binary, p.noBinary = p.findServer()
+	if p.noBinary != nil && p.config.Binary == "" {
+		p.config.PlainExec = true
+		p.warnOnce(fmt.Sprintf("commands in containers are slow (about 20 a second) and can't run in the background: %v", p.noBinary))
+		p.noBinary = nil
 	}
-	p.config.PlainExec = true
-	p.warnOnce(fmt.Sprintf("commands in containers are slow (about 20 a second) and can't run in the background, because this program can't serve inside: %v; "+
-		"build it with CGO_ENABLED=0, or build a second one for linux/%s and set HERMES_ENV_SANDBOX_BINARY to its path", err, p.engine.info.Arch))
-	return serverBinary{}, nil
 }
 
 // Check reports why no sandbox could be made, which New does not: what others have

@@ -114,7 +114,7 @@ func (r *Report) fill(ctx context.Context, e *engine, c Config) error {
 		r.HasImage = err == nil
 	}
 	server, err := p.findServer()
-	r.Server, r.ServerNone = server.path, err
+	r.Server, r.ServerNone = server.Path, err
 	return nil
 }
 

@@ -128,7 +128,7 @@ func (p *Provider) plan(name string, spec sandbox.Spec, image imageInfo) plan {
 	p.mu.Unlock()
 	pl.Entrypoint, pl.Init = p.entrypoint(), c.PlainExec
 	if !upload && !c.PlainExec {
-		pl.Binary, pl.BinaryAt = p.binary.path, binaryPath
+		pl.Binary, pl.BinaryAt = p.binary.Path, binaryPath
 	}
 	return pl
 }
@@ -242,7 +242,7 @@ func (i *images) temp(ctx context.Context, image, container string) (bool, error
 
 // uploadBinary copies the server into a container.
 func (p *Provider) uploadBinary(ctx context.Context, id string) error {
-	f, err := os.Open(p.binary.path)
+	f, err := os.Open(p.binary.Path)
 	if err != nil {
 		return err
 	}
