@@ -71,7 +71,9 @@ func TestTheTestEnvironmentRunsInContainers(t *testing.T) {
 	}
 	require.NoError(t, c.Process.Kill())
 	require.Error(t, c.Wait())
-	require.NotEmpty(t, ownedBy(t, c.Process.Pid))
+	left := ownedBy(t, c.Process.Pid)
+	require.NotEmpty(t, left)
+	require.Subset(t, dockertest.Containers(t, "hermes-env.run=killed"), left)
 	// The engine may still be making one that was asked for at that instant.
 	for tries := 0; tries == 0 || len(ownedBy(t, c.Process.Pid)) > 0 && tries < 20; tries++ {
 		out, err = program("cleanup").CombinedOutput()

@@ -4,16 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/local"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/program"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/ssh"
 )
 
 // backends are the sandbox backends the program has.
-func backends() []string { return []string{local.Name, docker.Name} }
+func backends() []string { return []string{local.Name, docker.Name, ssh.Name} }
 
 // binaryVariable names a static hermes-env for Linux that serves inside containers,
 // where this program can't.
@@ -28,6 +30,9 @@ func (j *job) newProvider() (sandbox.Provider, error) {
 	case docker.Name:
 		config := j.dockerConfig()
 		config.Image = c.DockerImage
+		if j.flags.RunDir != "" {
+			config.Run = filepath.Base(j.flags.RunDir)
+		}
 		config.Warn = j.out.Warn
 		config.Progress = func(image, line string) { j.out.Note(image + ": " + line) }
 		p, err := docker.New(config)
@@ -38,6 +43,8 @@ func (j *job) newProvider() (sandbox.Provider, error) {
 			return nil, errors.Join(err, closeProvider(p))
 		}
 		return p, nil
+	case ssh.Name:
+		return j.newSSHProvider()
 	}
 	return nil, fmt.Errorf("sandbox backend %q is not available", c.TerminalBackend)
 }
