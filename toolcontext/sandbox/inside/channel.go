@@ -82,6 +82,16 @@ func (ch *channel) abort(err error) {
 	ch.changed.Broadcast()
 }
 
+// abortInput ends what this side reads.
+func (ch *channel) abortInput(err error) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.inEnd == nil {
+		ch.inEnd = err
+	}
+	ch.changed.Broadcast()
+}
+
 // cancelled notes that the client has given the request up.
 func (ch *channel) cancelled() {
 	ch.mu.Lock()

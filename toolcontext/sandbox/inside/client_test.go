@@ -190,6 +190,22 @@ func TestTheServerKeepsNoFilesOpen(t *testing.T) {
 	require.Eventually(t, func() bool { return count() <= before }, time.Minute, 20*time.Millisecond, "%d open at first, %d now", before, count())
 }
 
+func TestASourceThatBlocksHoldsNoCloseUp(t *testing.T) {
+	c := create(t, kind{})
+	source, feed := io.Pipe()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := c.Upload(t.Context(), source, "d"); !errors.Is(err, sandbox.ErrClosed) {
+			t.Errorf("the upload ended with %v", err)
+		}
+	})
+	_, err := feed.Write(make([]byte, 512)) // under way
+	require.NoError(t, err)
+	require.NoError(t, c.Close(t.Context()))
+	require.NoError(t, feed.Close())
+	wg.Wait()
+}
+
 func TestMainIsForItsWordOnly(t *testing.T) {
 	for _, args := range [][]string{nil, {}, {"evaluate"}, {"evaluate", inside.Word}, {"--help"}} {
 		handled, _ := inside.Main(args, "", io.Discard)

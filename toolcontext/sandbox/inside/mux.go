@@ -157,6 +157,15 @@ func (m *mux) fail(cause error) error {
 	return cause
 }
 
+// abortInputs ends what this side reads in all channels.
+func (m *mux) abortInputs(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, ch := range m.channels {
+		ch.abortInput(err)
+	}
+}
+
 // cause returns why the stream is of no use, or nil.
 func (m *mux) cause() error {
 	m.mu.Lock()

@@ -275,6 +275,8 @@ func (s *server) answer(ctx context.Context, ch *channel, kind requestKind, d *d
 		if err := d.end(); err != nil {
 			return err
 		}
+		// A client that waits for its own source sends nothing more.
+		defer context.AfterFunc(ctx, func() { ch.abortInput(context.Cause(ctx)) })()
 		if err := s.box.Upload(ctx, ch, dir); err != nil {
 			return err
 		}
@@ -306,6 +308,7 @@ func (s *server) answer(ctx context.Context, ch *channel, kind requestKind, d *d
 			return err
 		}
 	case requestClose:
+		s.m.abortInputs(sandbox.ErrClosed)
 		if err := errors.Join(d.end(), s.box.Close(ctx)); err != nil {
 			return err
 		}

@@ -39,10 +39,12 @@ func inherited(environ, pass []string, all bool) map[string]string {
 func (s *Sandbox) baseEnvironment() map[string]string {
 	env := maps.Clone(s.provider.inherited)
 	env["HOME"] = s.info.Home
+	if env["TERM"] == "" {
+		env["TERM"] = "dumb"
+	}
 	if s.provider.config.Place == nil {
 		env["TMPDIR"] = s.info.TempDir
 		env["SHELL"] = s.provider.config.Shell
-		env["TERM"] = "dumb"
 	}
 	env["PAGER"] = "cat"
 	env["GIT_PAGER"] = "cat"
