@@ -19,6 +19,69 @@ import (
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker/dockertest"
 )
 
+// BenchmarkCommandsInTurns is BenchmarkCommands with ways that take turns: a round
+// runs true so and so often in each of n containers at once, first through one way,
+// then through the next.
+func BenchmarkCommandsInTurns(b *testing.B) {
+	p := newProvider(b, docker.Config{})
+	boxes := make([]container, 32)
+	for i := range boxes {
+		boxes[i] = open(b, p, sandbox.Spec{})
+	}
+	ways := []struct {
+		name  string
+		times int // in each container and round
+		run   func(container) error
+	}{
+		{"server", 40, func(s container) error {
+			_, err := s.Exec(b.Context(), sandbox.Command{Args: []string{"true"}})
+			return err
+		}},
+		{"shell", 20, func(s container) error {
+			_, err := s.Exec(b.Context(), sandbox.Command{Script: "true", Session: true})
+			return err
+		}},
+		{"engine-api", 1, func(s container) error {
+			_, err := p.BareExec(b.Context(), s.Container(), "true")
+			return err
+		}},
+		{"docker-exec", 1, func(s container) error { return exec.Command("docker", "exec", s.Container(), "true").Run() }},
+	}
+	for _, n := range []int{1, 8, 32} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			taken, total := make([][]time.Duration, len(ways)), make([]time.Duration, len(ways))
+			for range b.N {
+				for i, way := range ways {
+					mine := make([][]time.Duration, n)
+					var g errgroup.Group
+					begun := time.Now()
+					for k := range n {
+						g.Go(func() error {
+							for range way.times {
+								start := time.Now()
+								if err := way.run(boxes[k]); err != nil {
+									return err
+								}
+								mine[k] = append(mine[k], time.Since(start))
+							}
+							return nil
+						})
+					}
+					require.NoError(b, g.Wait(), way.name)
+					total[i] += time.Since(begun)
+					taken[i] = append(taken[i], slices.Concat(mine...)...)
+				}
+			}
+			for i, way := range ways {
+				b.ReportMetric(float64(len(taken[i]))/total[i].Seconds(), "commands/s-"+way.name)
+				b.ReportMetric(median(taken[i]), "ms-median-"+way.name)
+				b.ReportMetric(float64(taken[i][len(taken[i])*99/100].Microseconds())/1000, "ms-p99-"+way.name)
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
 // BenchmarkLifeInTurns makes a container, runs true in it and removes it. The ways
 // take turns, so that what else the machine does hits them alike.
 func BenchmarkLifeInTurns(b *testing.B) {
@@ -95,7 +158,7 @@ func BenchmarkResidentMemory(b *testing.B) {
 	for range b.N {
 		runtime.GC()
 		before := status(b, "self", "VmRSS:")
-		boxes := make([]*docker.Sandbox, n)
+		boxes := make([]container, n)
 		var g errgroup.Group
 		for i := range boxes {
 			g.Go(func() error {
@@ -103,7 +166,7 @@ func BenchmarkResidentMemory(b *testing.B) {
 				if err != nil {
 					return err
 				}
-				boxes[i] = s.(*docker.Sandbox)
+				boxes[i] = s.(container)
 				_, err = s.Exec(b.Context(), sandbox.Command{Script: "true", Session: true})
 				return err
 			})
