@@ -68,6 +68,11 @@ type Env struct {
 
 	TerminalBackend      string  `yaml:"terminal_backend" default:"local" help:"where sandboxes run"`
 	DockerImage          string  `yaml:"docker_image" nullable:"true" help:"image of docker sandboxes whose item names none"`
+	SSHHost              string  `yaml:"ssh_host" nullable:"true" help:"machine of ssh sandboxes"`
+	SSHPort              int     `yaml:"ssh_port" default:"22" min:"1" max:"65535" help:"port of its SSH server"`
+	SSHUser              string  `yaml:"ssh_user" nullable:"true" help:"account there; null is the name of the user who runs this"`
+	SSHKey               string  `yaml:"ssh_key" nullable:"true" affects:"no" help:"private key file; null tries the agent's keys and those in ~/.ssh"`
+	SSHKnownHosts        string  `yaml:"ssh_known_hosts" nullable:"true" affects:"no" help:"file with the host's key, which has to be known; null is ~/.ssh/known_hosts and the system's"`
 	TerminalTimeout      Seconds `yaml:"terminal_timeout" default:"120" min:"0.001" help:"limit of one command in the sandbox"`
 	MaxStartingSandboxes int     `yaml:"max_starting_sandboxes" default:"0" min:"0" unit:"sandboxes" affects:"no" help:"sandboxes starting at once; 0 lets the harness choose"`
 

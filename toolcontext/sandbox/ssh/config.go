@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -22,10 +23,10 @@ type Config struct {
 	Port int
 	// User is the account there. Default: this process's user.
 	User string
-	// KeyFiles are private keys without a passphrase. Default: id_ed25519, id_ecdsa
+	// KeyFiles are private keys without a passphrase; ~/ is the harness's home. Default: id_ed25519, id_ecdsa
 	// and id_rsa in ~/.ssh, those that are there. Keys of the agent come first.
 	KeyFiles []string
-	// KnownHosts are the files with host keys. Default: ~/.ssh/known_hosts and
+	// KnownHosts are the files with host keys; ~/ as above. Default: ~/.ssh/known_hosts and
 	// /etc/ssh/ssh_known_hosts, those that are there.
 	KnownHosts []string
 	// Getenv looks up variables of the harness's environment, SSH_AUTH_SOCK among
@@ -73,6 +74,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Getenv == nil {
 		c.Getenv = os.LookupEnv
 	}
+	c.KeyFiles, c.KnownHosts = c.expand(c.KeyFiles), c.expand(c.KnownHosts)
 	if c.User == "" {
 		me, err := user.Current()
 		if err != nil {
@@ -103,6 +105,18 @@ func (c Config) home() string {
 		return h
 	}
 	return ""
+}
+
+// expand puts the home directory in the place of ~/.
+func (c Config) expand(files []string) []string {
+	list := make([]string, len(files))
+	for i, file := range files {
+		if rest, ok := strings.CutPrefix(file, "~/"); ok && c.home() != "" {
+			file = filepath.Join(c.home(), rest)
+		}
+		list[i] = file
+	}
+	return list
 }
 
 // target names account and machine for people.

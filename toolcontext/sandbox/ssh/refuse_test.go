@@ -121,6 +121,8 @@ func TestKeysThatCanNotBeUsedAreNamed(t *testing.T) {
 	config := m.config(c)
 	config.KeyFiles = nil
 	require.ErrorContains(t, newProvider(t, config).Check(t.Context()), "ssh-keygen")
+	config.KeyFiles, config.KnownHosts = []string{"~/key"}, []string{"~/known_hosts"}
+	require.NoError(t, newProvider(t, config).Check(t.Context()))
 }
 
 func TestKeysOfTheAgentAreUsed(t *testing.T) {

@@ -40,7 +40,7 @@ func (p *Provider) remove(ctx context.Context, m machine, name string, kill bool
 		err = errors.New("some of its files can't be removed by its account")
 	}
 	if err != nil {
-		return fmt.Errorf("%s is still on %s: %w; the next run or hermes-env cleanup removes it once this process has ended", m.tree(name), p.config.target(), err)
+		return fmt.Errorf("%s is still on %s: %w; the next run on that machine removes it once this process has ended", m.tree(name), p.config.target(), err)
 	}
 	return nil
 }
