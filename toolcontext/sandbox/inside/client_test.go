@@ -206,6 +206,21 @@ func TestASourceThatBlocksHoldsNoCloseUp(t *testing.T) {
 	wg.Wait()
 }
 
+func TestManyStreamsAtOnceArriveWholeAndApart(t *testing.T) {
+	c := create(t, kind{})
+	var wg sync.WaitGroup
+	for i := range 12 {
+		wg.Go(func() {
+			want := bytes.Repeat([]byte{byte(i), 'x', '\n'}, 1<<20) // many windows
+			r, err := c.Exec(t.Context(), sandbox.Command{Args: []string{"cat"}, Stdin: bytes.NewReader(want), MaxOutput: 16 << 20})
+			if err != nil || !bytes.Equal(want, r.Stdout.Bytes()) {
+				t.Errorf("stream %d: %v, %d of %d bytes", i, err, r.Stdout.Total, len(want))
+			}
+		})
+	}
+	wg.Wait()
+}
+
 func TestMainIsForItsWordOnly(t *testing.T) {
 	for _, args := range [][]string{nil, {}, {"evaluate"}, {"evaluate", inside.Word}, {"--help"}} {
 		handled, _ := inside.Main(args, "", io.Discard)
