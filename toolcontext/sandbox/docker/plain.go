@@ -21,7 +21,8 @@ import (
 // plain carries out commands through the engine's exec call, for containers that
 // the server can't run in. Every command costs the engine some 50 ms, scripts need
 // a shell and the usual small programs in the image, and functions and aliases are
-// not kept between scripts.
+// not kept between scripts. A command that is killed takes along those daemons of
+// commands beside it that began later and shed their environment and session.
 type plain struct {
 	provider  *Provider
 	container string
@@ -98,13 +99,19 @@ func (d *plain) begin() (func(), error) {
 }
 
 // Close interrupts what runs; removing the container ends it.
-func (d *plain) Close(context.Context) error {
+func (d *plain) Close(ctx context.Context) error {
 	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()
 	d.end(sandbox.ErrClosed)
 	err := d.at.Close()
-	d.calls.Wait()
+	// A call that its caller's reader holds up is not waited for beyond ctx.
+	idle := make(chan struct{})
+	go func() { d.calls.Wait(); close(idle) }()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
 	return err
 }
 

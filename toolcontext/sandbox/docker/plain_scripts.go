@@ -55,7 +55,7 @@ if [ -n "$1" ]; then
 fi
 victims=' '; bare=' '; calm=0; n=0
 while [ $calm -lt 2 ] && [ $n -lt 400 ]; do
-  n=$((n+1)); fresh=0; live=0
+  n=$((n+1)); fresh=0; live=0; gone=0
   mine=; all=
   if [ -n "$1" ]; then
     mine=" $(grep -lF "$1" /proc/[0-9]*/environ 2>/dev/null | tr '\n' ' ')"
@@ -64,7 +64,7 @@ while [ $calm -lt 2 ] && [ $n -lt 400 ]; do
   for p in /proc/[0-9]*; do
     p=${p#/proc/}
     [ $p = 1 ] || [ $p = $me ] || [ $p = $3 ] && continue
-    stat_of $p 2>/dev/null || continue
+    stat_of $p 2>/dev/null || { gone=1; continue; }
     [ $parent = $me ] && continue
     case $state in Z*|X*) continue ;; esac
     hit=
@@ -77,11 +77,17 @@ while [ $calm -lt 2 ] && [ $n -lt 400 ]; do
       case $all in
       *" /proc/$p/environ "*) ;;
       *)
-        # Between two programs a process shows no environment: it has to lack the
-        # marker twice.
-        if [ -z "$hit" ] && [ $start -gt 0 ] && [ $began -ge $start ]; then
-          grep -qF "$4" /proc/$p/environ 2>/dev/null && continue
-          case $bare in *" $p:$began "*) hit=1 ;; *) bare="$bare$p:$began "; fresh=1 ;; esac
+        # Born after the lists, or without a marker. Between two programs a process
+        # shows no environment: it has to lack the marker twice.
+        if [ -n "$hit" ]; then :
+        elif grep -qF "$1" /proc/$p/environ 2>/dev/null; then hit=1
+        elif grep -qF "$4" /proc/$p/environ 2>/dev/null; then continue
+        elif ! stat_of $p 2>/dev/null; then gone=1; continue
+        else
+          case $state in Z*|X*) gone=1; continue ;; esac
+          if [ $start -gt 0 ] && [ $began -ge $start ]; then
+            case $bare in *" $p:$began "*) hit=1 ;; *) bare="$bare$p:$began "; fresh=1 ;; esac
+          fi
         fi ;;
       esac
     fi
@@ -89,6 +95,8 @@ while [ $calm -lt 2 ] && [ $n -lt 400 ]; do
       kill -STOP $p 2>/dev/null; victims="$victims$p:$began "; fresh=1; live=$((live+1))
     fi
   done
-  if [ $fresh = 0 ] && [ $live = 0 ]; then calm=$((calm+1)); else calm=0; fi
+  # One that is gone when it is looked at may have left a child behind. Commands
+  # beside this one come and go all the time, so there is an end to that doubt.
+  if [ $fresh = 0 ] && [ $live = 0 ] && { [ $gone = 0 ] || [ $n -gt 80 ]; }; then calm=$((calm+1)); else calm=0; fi
 done
 [ $calm -ge 2 ]`
