@@ -26,6 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/program"
 )
 
 // RequireVariable makes a missing engine a failure instead of a skip.
@@ -71,6 +72,8 @@ func MakeImage(t testing.TB) {
 func Import(t testing.TB, name string, extra map[string]string) {
 	t.Helper()
 	busybox, err := exec.LookPath("busybox")
+	require.NoError(t, err, "install busybox-static")
+	_, err = program.Read(busybox)
 	require.NoError(t, err, "install busybox-static")
 	content, err := os.ReadFile(busybox)
 	require.NoError(t, err)
