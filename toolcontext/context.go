@@ -28,11 +28,15 @@ type Config struct {
 	CloseTimeout time.Duration
 	// MaxReadBytes is the largest file ReadFile returns; 0 means 64 MiB.
 	MaxReadBytes int
+	// MaxDownloadBytes bounds what one DownloadFile or DownloadDir writes to this
+	// machine: a sandbox can hold files of any size that cost it nothing. 0 means 16 GiB.
+	MaxDownloadBytes int64
 }
 
 const (
 	defaultCloseTimeout = 30 * time.Second
 	defaultMaxReadBytes = 64 << 20
+	defaultMaxDownload  = 16 << 30
 	maxUserTaskChars    = 500
 )
 
@@ -85,6 +89,9 @@ func New(c Config) (*Context, error) {
 	}
 	if c.MaxReadBytes <= 0 {
 		c.MaxReadBytes = defaultMaxReadBytes
+	}
+	if c.MaxDownloadBytes <= 0 {
+		c.MaxDownloadBytes = defaultMaxDownload
 	}
 	tc := &Context{config: c, lock: make(chan struct{}, 1)}
 	tc.state = tools.NewState(tc.Sandbox, c.Options)

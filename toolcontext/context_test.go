@@ -19,7 +19,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
-	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
@@ -28,8 +27,6 @@ import (
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/local"
 	"github.com/hermes-env/hermes-env/toolcontext/tools"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // counted counts what a provider is asked for and can be made to fail or to wait.
 type counted struct {
