@@ -133,7 +133,14 @@ func TestAFloodOfOutputNeitherFillsMemoryNorTheDisk(t *testing.T) {
 }
 
 func TestAWriteBeyondTheLimitIsCutOffWithAClearResult(t *testing.T) {
-	s := open(t, newProvider(t, docker.Config{}), sandbox.Spec{DiskBytes: 20 << 20})
+	var warnings []string
+	p := newProvider(t, docker.Config{Warn: func(m string) { warnings = append(warnings, m) }})
+	open(t, p, sandbox.Spec{})
+	require.NotContains(t, strings.Join(warnings, "\n"), "storage", "nobody asked for the limit")
+	s := open(t, p, sandbox.Spec{DiskBytes: 20 << 20})
+	if quota := dockertest.Command(t, "inspect", "-f", "{{.HostConfig.StorageOpt}}", s.Container()); quota == "map[]" {
+		require.Contains(t, strings.Join(warnings, "\n"), "only the size of each file is bounded")
+	}
 	r := run(t, s, sandbox.Command{Script: "head -c 10000000000 /dev/zero > big"})
 	require.NotZero(t, r.ExitCode)
 	require.LessOrEqual(t, len(sh(t, s, "wc -c < big")), len("20971520\n"))

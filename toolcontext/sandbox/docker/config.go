@@ -63,6 +63,8 @@ type Config struct {
 	Progress func(image, line string)
 	// Warn is told once of what works less well than it could, and why. Default: nobody.
 	Warn func(message string)
+
+	diskAsked bool // DiskBytes is somebody's wish, not the default
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -72,6 +74,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.CPUs < 0 {
 		return c, fmt.Errorf("CPUs is %g; 0 means no limit", c.CPUs)
 	}
+	c.diskAsked = c.DiskBytes > 0
 	for _, d := range []struct {
 		field *int64
 		value int64

@@ -210,6 +210,7 @@ type plan struct {
 	OpenFiles  int64
 	FileSize   int64
 	Disk       int64 // size of the writable layer
+	DiskAsked  bool  // somebody will miss it
 	Cap        []string
 }
 

@@ -116,16 +116,18 @@ func (p *Provider) plan(name string, spec sandbox.Spec, image imageInfo) plan {
 	if n := float64(p.engine.info.CPUs); pl.CPUs > n {
 		pl.CPUs = n // the engine refuses more than it has
 	}
-	pl.FileSize = pl.Disk
+	pl.FileSize, pl.DiskAsked = pl.Disk, spec.DiskBytes > 0 || c.diskAsked
 	p.mu.Lock()
-	if p.noQuota {
-		pl.Disk = 0
-	}
+	noQuota := p.noQuota
 	if p.fewFiles {
 		pl.OpenFiles = 0
 	}
 	upload := p.upload
 	p.mu.Unlock()
+	if noQuota {
+		p.warnOfDisk(pl)
+		pl.Disk = 0
+	}
 	pl.Entrypoint, pl.Init = p.entrypoint(), c.PlainExec
 	if !upload && !c.PlainExec {
 		pl.Binary, pl.BinaryAt = p.binary.Path, binaryPath
@@ -181,7 +183,7 @@ func (p *Provider) createContainer(ctx context.Context, pl *plan, image imageInf
 			p.mu.Lock()
 			p.noQuota = true
 			p.mu.Unlock()
-			p.warnOnce(fmt.Sprintf("the engine's storage (%s on %s) can't bound what a container writes: only the size of each file is bounded; overlay2 on xfs with pquota, btrfs and zfs can", p.engine.info.Driver, p.engine.info.Backing))
+			p.warnOfDisk(*pl)
 			pl.Disk = 0
 		case pl.Binary != "" && refusesMount(err):
 			p.mu.Lock()
@@ -195,6 +197,13 @@ func (p *Provider) createContainer(ctx context.Context, pl *plan, image imageInf
 		default:
 			return "", err
 		}
+	}
+}
+
+// warnOfDisk says that a limit somebody asked for is not in force.
+func (p *Provider) warnOfDisk(pl plan) {
+	if pl.DiskAsked && pl.Disk > 0 {
+		p.warnOnce(fmt.Sprintf("the engine's storage (%s on %s) can't bound what a container writes: only the size of each file is bounded; overlay2 on xfs with pquota, btrfs and zfs can", p.engine.info.Driver, p.engine.info.Backing))
 	}
 }
 
