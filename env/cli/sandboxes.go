@@ -11,11 +11,12 @@ import (
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/local"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/program"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/singularity"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/ssh"
 )
 
 // backends are the sandbox backends the program has.
-func backends() []string { return []string{local.Name, docker.Name, ssh.Name} }
+func backends() []string { return []string{local.Name, docker.Name, ssh.Name, singularity.Name} }
 
 // binaryVariable names a static hermes-env for Linux that serves inside containers,
 // where this program can't.
@@ -45,6 +46,8 @@ func (j *job) newProvider() (sandbox.Provider, error) {
 		return p, nil
 	case ssh.Name:
 		return j.newSSHProvider()
+	case singularity.Name:
+		return j.newSingularityProvider()
 	}
 	return nil, fmt.Errorf("sandbox backend %q is not available", c.TerminalBackend)
 }
@@ -71,8 +74,12 @@ func (c *cleanupCommand) Run(s *session) error {
 	}{
 		{local.Name, func() (sandbox.Provider, error) { return local.New(local.Config{Subreaper: true}) }},
 		{docker.Name, func() (sandbox.Provider, error) { return docker.New(s.dockerConfig()) }},
+		{singularity.Name, func() (sandbox.Provider, error) { return singularity.New(s.singularityConfig()) }},
 	} {
 		provider, err := b.open()
+		if errors.Is(err, singularity.ErrNoCommand) {
+			continue // as on most machines
+		}
 		if errors.Is(err, docker.ErrNoEngine) {
 			fmt.Fprintf(s.app.Stdout, "no container engine answers: nothing to remove there\n")
 			continue

@@ -68,6 +68,7 @@ type Env struct {
 
 	TerminalBackend      string  `yaml:"terminal_backend" default:"local" help:"where sandboxes run"`
 	DockerImage          string  `yaml:"docker_image" nullable:"true" help:"image of docker sandboxes whose item names none"`
+	SingularityImage     string  `yaml:"singularity_image" nullable:"true" help:"SIF file, directory or reference (docker://debian:12) of singularity sandboxes whose item names none"`
 	SSHHost              string  `yaml:"ssh_host" nullable:"true" help:"machine of ssh sandboxes"`
 	SSHPort              int     `yaml:"ssh_port" default:"22" min:"1" max:"65535" help:"port of its SSH server"`
 	SSHUser              string  `yaml:"ssh_user" nullable:"true" help:"account there; null is the name of the user who runs this"`

@@ -27,8 +27,8 @@ type Config struct {
 	Image string
 	// Binary is a static hermes-env for Linux. Default: this program.
 	Binary string
-	// Getenv and Environ are the harness's environment. Default: the process's own.
-	Getenv  func(string) (string, bool)
+	// Environ is the harness's environment, of which the command gets a part. Default:
+	// the process's own.
 	Environ []string
 	// BaseDir is where the rollouts' directories are. Default: hermes-env-singularity-UID
 	// in the system's directory for temporary files.
@@ -49,9 +49,6 @@ type Config struct {
 }
 
 func (c Config) withDefaults() (Config, error) {
-	if c.Getenv == nil {
-		c.Getenv = os.LookupEnv
-	}
 	if c.Environ == nil {
 		c.Environ = os.Environ()
 	}
