@@ -203,11 +203,21 @@ func (s *State) surroundings(ctx context.Context, fallback string) (dir string, 
 	case result.Stdout.Omitted() > 0:
 		return "", nil, errors.New("the session's exported variables are too large; unset some")
 	}
-	dir, env = fallback, map[string]string{}
-	fields := strings.Split(string(result.Stdout.Bytes()), "\x00")
+	dir, env = parseSurroundings(string(result.Stdout.Bytes()))
+	if dir == "" {
+		dir = fallback
+	}
+	return dir, env, nil
+}
+
+// parseSurroundings reads what surroundingsScript prints. What belongs to one shell
+// and not to the session is left out; dir is "" when it can't be told.
+func parseSurroundings(text string) (dir string, env map[string]string) {
+	fields := strings.Split(text, "\x00")
 	if known, ok := strings.CutSuffix(fields[0], "\n."); ok && path.IsAbs(known) {
 		dir = known
 	}
+	env = map[string]string{}
 	for _, entry := range fields[1:] {
 		switch name, value, ok := strings.Cut(entry, "="); {
 		case !ok, name == "", name == "_", name == "PWD", name == "SHLVL", name == "SHELLOPTS", name == "BASHOPTS":
@@ -215,5 +225,5 @@ func (s *State) surroundings(ctx context.Context, fallback string) (dir string, 
 			env[name] = value
 		}
 	}
-	return dir, env, nil
+	return dir, env
 }
