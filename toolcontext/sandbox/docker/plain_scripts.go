@@ -41,9 +41,12 @@ a=$(readlink /proc/$$/fd/1); b=$(readlink /proc/$$/fd/8)
 while [ "$(exec 8>&-; ls -l /proc/[0-9]*/fd | grep -cF -e "$a" -e "$b")" -gt 2 ]; do sleep 1; done`
 
 // killScript ends processes: those of one command, or all but the container's own.
+// Everything is stopped first, with nothing but the shell's own commands, which is
+// quicker than a process can hop away; what is spared goes on in the end.
+//
 // A process belongs to a command when its marker says so, when it is in its session,
-// when its parent does, or when it has no marker and began later. Found ones are
-// stopped first, so that none forks while the others are looked for.
+// when its parent does, or when it has no marker and began later. One that the engine
+// is just starting is left alone.
 //
 // $1 marker ("" is all), $2 file with the command's process id, $3 the container's first
 // shell, $4 prefix of every marker.
@@ -53,50 +56,66 @@ if [ -n "$1" ]; then
   leader=$(cat "$2") || leader=
   if [ -n "$leader" ] && stat_of $leader; then start=$began; fi
 fi
-victims=' '; bare=' '; calm=0; n=0
-while [ $calm -lt 2 ] && [ $n -lt 400 ]; do
-  n=$((n+1)); fresh=0; live=0; gone=0
-  mine=; all=
-  if [ -n "$1" ]; then
-    mine=" $(grep -lF "$1" /proc/[0-9]*/environ 2>/dev/null | tr '\n' ' ')"
-    all=" $(grep -lF "$4" /proc/[0-9]*/environ 2>/dev/null | tr '\n' ' ')"
-  fi
+stopped=' '; before=' '; fresh=1; n=0
+while [ $fresh = 1 ] && [ $n -lt 5000 ]; do
+  n=$((n+1)); fresh=0
   for p in /proc/[0-9]*; do
     p=${p#/proc/}
     [ $p = 1 ] || [ $p = $me ] || [ $p = $3 ] && continue
-    stat_of $p 2>/dev/null || { gone=1; continue; }
+    case $stopped$before in *" $p:"*) continue ;; esac
+    stat_of $p 2>/dev/null || { fresh=1; continue; }
     [ $parent = $me ] && continue
-    case $state in Z*|X*) continue ;; esac
-    hit=
-    case $victims in *" $p:$began "*) live=$((live+1)); kill -KILL $p 2>/dev/null; continue ;; esac
-    if [ -z "$1" ]; then hit=1
-    else
-      case $mine in *" /proc/$p/environ "*) hit=1 ;; esac
-      [ "$session" = "$leader" ] && hit=1
-      case $victims in *" $parent:"*) hit=1 ;; esac
-      case $all in
-      *" /proc/$p/environ "*) ;;
-      *)
-        # Born after the lists, or without a marker. Between two programs a process
-        # shows no environment: it has to lack the marker twice.
-        if [ -n "$hit" ]; then :
-        elif grep -qF "$1" /proc/$p/environ 2>/dev/null; then hit=1
-        elif grep -qF "$4" /proc/$p/environ 2>/dev/null; then continue
-        elif ! stat_of $p 2>/dev/null; then gone=1; continue
-        else
-          case $state in Z*|X*) gone=1; continue ;; esac
-          if [ $start -gt 0 ] && [ $began -ge $start ]; then
-            case $bare in *" $p:$began "*) hit=1 ;; *) bare="$bare$p:$began "; fresh=1 ;; esac
-          fi
-        fi ;;
-      esac
-    fi
-    if [ -n "$hit" ]; then
-      kill -STOP $p 2>/dev/null; victims="$victims$p:$began "; fresh=1; live=$((live+1))
-    fi
+    case $st in *'(runc:['*) continue ;; esac
+    case $state in
+    Z*|X*) continue ;;
+    T*|t*) before="$before$p:$began "; continue ;;
+    esac
+    kill -STOP $p 2>/dev/null
+    stopped="$stopped$p:$began "; fresh=1
   done
-  # One that is gone when it is looked at may have left a child behind. Commands
-  # beside this one come and go all the time, so there is an end to that doubt.
-  if [ $fresh = 0 ] && [ $live = 0 ] && { [ $gone = 0 ] || [ $n -gt 80 ]; }; then calm=$((calm+1)); else calm=0; fi
 done
-[ $calm -ge 2 ]`
+# Whoever was between two programs gets there, and shows its environment.
+n=0; moving=1
+while [ $moving = 1 ] && [ $n -lt 200 ]; do
+  n=$((n+1)); moving=0
+  for e in $stopped; do
+    stat_of ${e%:*} 2>/dev/null || continue
+    case $state in Z*|X*|T*|t*) ;; *) moving=1 ;; esac
+  done
+done
+mine=; all=
+if [ -n "$1" ]; then
+  mine=" $(grep -lF "$1" /proc/[0-9]*/environ 2>/dev/null | tr '\n' ' ')"
+  all=" $(grep -lF "$4" /proc/[0-9]*/environ 2>/dev/null | tr '\n' ' ')"
+fi
+victims=' '
+for e in $stopped $before; do
+  p=${e%:*}
+  stat_of $p 2>/dev/null && [ $began = ${e#*:} ] || continue
+  if [ -n "$1" ]; then
+    hit=
+    case $mine in *" /proc/$p/environ "*) hit=1 ;; esac
+    [ "$session" = "$leader" ] && hit=1
+    case $victims in *" $parent:"*) hit=1 ;; esac
+    case $all in
+    *" /proc/$p/environ "*) ;;
+    *) [ $start -gt 0 ] && [ $began -ge $start ] && hit=1 ;;
+    esac
+    [ -n "$hit" ] || continue
+  fi
+  kill -KILL $p 2>/dev/null
+  victims="$victims$e "
+done
+n=0; live=1
+while [ $live = 1 ] && [ $n -lt 3000 ]; do
+  n=$((n+1)); live=0
+  for e in $victims; do
+    stat_of ${e%:*} 2>/dev/null && [ $began = ${e#*:} ] || continue
+    case $state in Z*|X*) ;; *) live=1 ;; esac
+  done
+  [ $live = 1 ] && [ $n -gt 2990 ] && sleep 1
+done
+for e in $stopped; do
+  case $victims in *" $e "*) ;; *) kill -CONT ${e%:*} 2>/dev/null ;; esac
+done
+[ $live = 0 ]`
