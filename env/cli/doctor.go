@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -103,6 +104,9 @@ func (d *doctor) examine(ctx context.Context, c *doctorCommand) []finding {
 		part{name: "local", lenient: backend != local.Name, examine: d.local},
 		part{name: "docker", lenient: backend != docker.Name, examine: func(ctx context.Context) []finding { return d.docker(ctx, image) }},
 	)
+	if job != nil && backend != local.Name && backend != docker.Name {
+		parts = append(parts, part{name: backend, examine: func(ctx context.Context) []finding { return d.backend(ctx, job) }})
+	}
 	if asks {
 		parts = append(parts, part{name: "config", examine: func(ctx context.Context) []finding {
 			if job == nil {
@@ -181,7 +185,7 @@ func (d *doctor) readConfig(c *doctorCommand) (*job, []finding) {
 	for _, w := range cfg.Warnings {
 		found = append(found, finding{Check: "valid", Level: levelWarning, Found: w})
 	}
-	j := &job{session: d.session, flags: &runFlags{configFlagSet: c.configFlagSet}, mode: cfg.Mode, cfg: cfg}
+	j := &job{session: d.session, flags: &runFlags{configFlagSet: c.configFlagSet}, mode: cfg.Mode, cfg: cfg, out: &jsonPrinter{out: io.Discard, now: time.Now}}
 	if err := j.build(); err != nil {
 		return nil, append(found, finding{Check: "tools", Level: levelProblem, Found: err.Error(), Fix: "see " + d.typed("envs "+cfg.Environment) + " and " + d.typed("tools")})
 	}

@@ -120,6 +120,16 @@ func TestDoctorListsEveryProblemOfAConfiguration(t *testing.T) {
 	require.Contains(t, stdout, "missing.yaml")
 }
 
+func TestDoctorTriesOtherBackendsOfAConfiguration(t *testing.T) {
+	p := newProgram(t)
+	p.env["DOCKER_HOST"] = nowhere
+	p.write("quick.yaml", quickstart)
+	code, stdout, _ := p.run("doctor", "--json", "--config", "quick.yaml", "--env.terminal_backend", "ssh", "--env.ssh_host", "127.0.0.1", "--env.ssh_port", "1")
+	require.Equal(t, cli.ExitProblems, code, stdout)
+	require.Equal(t, "problem", check(t, stdout, "ssh", "start").Get("level").String())
+	require.NotEmpty(t, check(t, stdout, "ssh", "start").Get("fix").String())
+}
+
 // The names of checks are for programs to rely on.
 func TestDoctorOfAMachineWithAnEngineFindsItSound(t *testing.T) {
 	dockertest.RequireEngine(t)

@@ -63,11 +63,29 @@ func runEcho(ctx context.Context, p sandbox.Provider) (err error) {
 	r, err := s.Exec(ctx, sandbox.Command{Script: "echo well > here && cat here", Timeout: partLimit})
 	switch {
 	case err != nil:
-		return fmt.Errorf("run a command in a local sandbox: %w", err)
+		return fmt.Errorf("run a command in a sandbox: %w", err)
 	case r.ExitCode != 0 || r.Stdout.String() != "well\n":
-		return fmt.Errorf("a command in a local sandbox ended with exit code %d: %s", r.ExitCode, r)
+		return fmt.Errorf("a command in a sandbox ended with exit code %d: %s", r.ExitCode, r)
 	}
 	return nil
+}
+
+// backend makes a sandbox of the configuration's backend and runs a command in it, for
+// backends that are not examined more closely.
+func (d *doctor) backend(ctx context.Context, j *job) []finding {
+	failed := func(err error) []finding {
+		return []finding{{Check: "start", Level: levelProblem, Found: err.Error(), Fix: d.typed("envs "+j.cfg.Environment) + " lists the fields that describe the backend"}}
+	}
+	start := time.Now()
+	p, err := j.newProvider()
+	if err != nil {
+		return failed(err)
+	}
+	defer func() { _ = closeProvider(p) }() // what is open was tried to be closed, and said
+	if err := runEcho(ctx, p); err != nil {
+		return failed(err)
+	}
+	return []finding{{Check: "start", Level: levelOK, Found: "a command ran, " + shownTime(time.Since(start)) + " from start to end"}}
 }
 
 func localShell(path string) finding {
@@ -281,8 +299,12 @@ func engineNetwork(r docker.Report) finding {
 // tryDocker starts a container as a rollout would.
 func tryDocker(ctx context.Context, c docker.Config, r docker.Report) finding {
 	if r.ServerNone != nil {
-		return finding{Check: "start", Level: levelProblem, Found: r.ServerNone.Error(),
+		f := finding{Check: "start", Level: levelProblem, Found: r.ServerNone.Error(),
 			Fix: fmt.Sprintf("CGO_ENABLED=0 GOOS=linux GOARCH=%s go build -o hermes-env-sandbox ./cmd/hermes-env && export %s=$PWD/hermes-env-sandbox", r.Arch, binaryVariable)}
+		if c.Binary == "" { // commands go through the engine instead
+			f.Level, f.Found = levelWarning, "commands in containers will be slow and can't run in the background: "+f.Found
+		}
+		return f
 	}
 	var (
 		took time.Duration
