@@ -160,12 +160,19 @@ func TestConformance(t *testing.T) {
 // an image named by HERMES_ENV_SINGULARITY_IMAGE.
 func TestConformanceInInstances(t *testing.T) {
 	image := os.Getenv("HERMES_ENV_SINGULARITY_IMAGE")
-	p, err := singularity.New(singularity.Config{Image: image, Binary: shared.server(t), BaseDir: filepath.Join(t.TempDir(), "boxes")})
 	if image == "" {
 		t.Skip("needs apptainer and an image named by HERMES_ENV_SINGULARITY_IMAGE")
 	}
+	base := filepath.Join(t.TempDir(), "boxes")
+	p, err := singularity.New(singularity.Config{Image: image, Binary: shared.server(t), BaseDir: base})
 	require.NoError(t, err)
-	sandboxtest.Run(t, func(*testing.T) sandbox.Provider { return p }, sandboxtest.Options{Short: true})
+	s, err := p.Create(t.Context(), sandbox.Spec{})
+	require.NoError(t, err)
+	r, err := s.Exec(t.Context(), sandbox.Command{Script: "command -v bash"})
+	require.NoError(t, err)
+	require.NoError(t, s.Close(t.Context()))
+	sandboxtest.Run(t, func(*testing.T) sandbox.Provider { return p }, sandboxtest.Options{Short: true, NoFunctions: r.ExitCode != 0})
+	require.Empty(t, names(t, base))
 }
 
 func TestAnInstanceGetsWhatItsSpecAsksForAndNothingElse(t *testing.T) {
