@@ -21,8 +21,8 @@ var ErrNoCommand = errors.New("neither apptainer nor singularity is installed")
 type Config struct {
 	// Command is the program. Default: apptainer, else singularity, from PATH.
 	Command string
-	// Image is what sandboxes get whose Spec names none: a SIF file, a directory with a
-	// root file system, or a reference (docker://…, library://…, oras://…); a plain
+	// Image is what sandboxes get whose Spec names none: a SIF file, a directory made
+	// by build --sandbox, or a reference (docker://…, library://…, oras://…); a plain
 	// name is one of docker://. Default: none.
 	Image string
 	// Binary is a static hermes-env for Linux. Default: this program.
