@@ -25,6 +25,9 @@ type outputPipe struct {
 	capture *sandbox.Capture
 	seen    atomic.Int64
 	eof     chan struct{} // closed when the pump has ended
+	// hold keeps a terminal open on our side until it is closed: a command gives its
+	// side up shortly before it ends, and would be hung up in between. nil for pipes.
+	hold chan struct{}
 }
 
 // newOutputPipe returns the pipe and the end that the command writes to.
@@ -44,8 +47,13 @@ func newOutputPipe(limit int) (*outputPipe, *os.File, error) {
 
 // pump reads until every writer is gone or the pipe is closed on our side.
 func (p *outputPipe) pump(buf []byte) {
-	defer close(p.eof)
-	defer p.read.Close()
+	defer func() {
+		close(p.eof)
+		if p.hold != nil {
+			<-p.hold
+		}
+		_ = p.read.Close()
+	}()
 	for {
 		n, err := p.read.Read(buf)
 		if n > 0 {

@@ -61,7 +61,7 @@ func (st *streams) openTerminal(c sandbox.Command) error {
 	}
 	st.terminal = true
 	st.in, st.outEnd, st.errEnd = slave, slave, slave
-	st.out = &outputPipe{read: master, capture: sandbox.NewCapture(c.MaxOutput), eof: make(chan struct{})}
+	st.out = &outputPipe{read: master, capture: sandbox.NewCapture(c.MaxOutput), eof: make(chan struct{}), hold: make(chan struct{})}
 	st.err = st.out
 	st.feed, err = another(master)
 	return err
@@ -151,6 +151,9 @@ func (st *streams) settle() {
 	}
 	if st.feed != nil {
 		_ = st.feed.Close() // ends the copy and gives background readers their end of file
+	}
+	if st.terminal {
+		close(st.out.hold)
 	}
 }
 
