@@ -47,6 +47,7 @@ type connection struct {
 	sessions int // slots taken
 	granted  int // sessions that the server has opened
 	limit    int
+	ever     bool // the server has opened a session at all
 }
 
 // session is a channel of a connection. Its slot is given back once.
@@ -58,7 +59,8 @@ type session struct {
 
 // session opens a session on a connection that has room, or on a new one.
 func (p *pool) session(ctx context.Context) (*session, error) {
-	for lost := 0; ; {
+	lost, closing := 0, 0
+	for {
 		at, err := p.reserve(ctx)
 		if err != nil {
 			return nil, err
@@ -69,8 +71,17 @@ func (p *pool) session(ctx context.Context) (*session, error) {
 		case err == nil:
 			return s, nil
 		case errors.As(err, &refused):
-			if !p.full(at) {
+			opened, ever := p.full(at)
+			if !ever || closing == maxClosing {
 				return nil, fmt.Errorf("%s opens no session: %w; its MaxSessions may be 0 or the account may run no commands", p.config.target(), err)
+			}
+			if opened == 0 {
+				closing++
+				select {
+				case <-time.After(closingWait):
+				case <-ctx.Done():
+					return nil, context.Cause(ctx)
+				}
 			}
 		case context.Cause(ctx) != nil:
 			return nil, context.Cause(ctx) // openOn sees to the slot
@@ -170,6 +181,7 @@ func (p *pool) grant(at *connection) (release func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at.granted++
+	at.ever = true
 	return sync.OnceFunc(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -178,14 +190,24 @@ func (p *pool) grant(at *connection) (release func()) {
 	})
 }
 
+// A server may still count sessions that are closed on our side already; it is
+// asked again then, for five seconds.
+const (
+	maxClosing  = 100
+	closingWait = 50 * time.Millisecond
+)
+
 // full notes that a server refuses one more session than a connection has, and
-// gives the slot back. It reports false when the connection has none at all.
-func (p *pool) full(at *connection) bool {
+// gives the slot back. It returns how many sessions the connection has open, and
+// whether it ever had one.
+func (p *pool) full(at *connection) (opened int, ever bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at.sessions--
-	at.limit = min(at.limit, at.granted)
-	return at.granted > 0
+	if at.granted > 0 {
+		at.limit = min(at.limit, at.granted)
+	}
+	return at.granted, at.ever
 }
 
 // openOn opens a session on a connection, one after another, so that a refusal says
