@@ -75,9 +75,6 @@ type Result struct {
 	Turns             []Turn
 }
 
-// Answered says whether the model has spoken at all.
-func (r *Result) Answered() bool { return len(r.ReasoningPerTurn) > 0 }
-
 // FinalText returns the text of the last assistant message, or "".
 func (r *Result) FinalText() string {
 	for i := len(r.Messages) - 1; i >= 0; i-- {

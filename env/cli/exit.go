@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/hermes-env/hermes-env/env"
-	"github.com/hermes-env/hermes-env/env/config"
 	"github.com/hermes-env/hermes-env/trajectories"
 )
 
@@ -41,7 +40,6 @@ func fail(code int, err error) error {
 // exitCode maps an error to the code the process ends with.
 func exitCode(err error) int {
 	var f *failure
-	var problems *config.Error
 	switch {
 	case err == nil:
 		return ExitOK
@@ -55,8 +53,6 @@ func exitCode(err error) int {
 		return ExitModel
 	case errors.Is(err, env.ErrSandbox):
 		return ExitSandbox
-	case errors.As(err, &problems):
-		return ExitUsage
 	}
 	return ExitUsage
 }
