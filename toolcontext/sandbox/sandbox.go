@@ -27,7 +27,12 @@ type Spec struct {
 	Dir     string            // working directory of commands; "" means the backend's default
 	Env     map[string]string // environment of every command, beyond the backend's own
 
-	Build       string  // folder with a Dockerfile to build the image from, instead of Image
+	Build        string       // folder with a Dockerfile to build the image from, instead of Image
+	BuildOptions BuildOptions // how Build is built
+	// Compose starts a project of several containers; nil means one container. Fields
+	// of the Spec other than Image and Build apply to the container of Compose.Service.
+	Compose *Compose
+
 	User        string  // who commands run as: name or id, with :group if wanted; "" means the image's
 	CPUs        float64 // processors the sandbox may use; 0 means the backend's default
 	MemoryBytes int64   // memory the sandbox may use; 0 means the backend's default

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -64,7 +65,7 @@ func (s Spec) Validate() error {
 			return fmt.Errorf("the health check has no script or a negative length of time")
 		}
 	}
-	return ValidateEnv(s.Env)
+	return errors.Join(s.BuildOptions.validate(s.Build), s.Compose.validate(), ValidateEnv(s.Env))
 }
 
 // ForContainers names the first field that only a backend with containers can
@@ -75,6 +76,8 @@ func (s Spec) ForContainers() string {
 		return "the image " + s.Image
 	case s.Build != "":
 		return "an image built from " + s.Build
+	case s.Compose != nil:
+		return "the compose project " + s.Compose.File
 	case s.User != "":
 		return "the user " + s.User
 	case s.CPUs != 0:
