@@ -39,6 +39,9 @@ type Spec struct {
 	PIDs        int64   // processes and threads the sandbox may have; 0 means the backend's default
 	DiskBytes   int64   // bytes the sandbox may write, as far as the backend can bound it; 0 means its default
 	Network     Network // what the sandbox can reach; "" means the backend's default
+	// AllowedHosts are what NetworkAllowlist lets through: names (pypi.org), names with a
+	// wildcard for everything below (*.pypi.org) and IPv4 addresses, each on every port.
+	AllowedHosts []string
 	// Healthcheck is run after the start until it succeeds; nil means the sandbox is
 	// ready at once.
 	Healthcheck *Healthcheck

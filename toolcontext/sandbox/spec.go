@@ -15,15 +15,18 @@ type Network string
 const (
 	NetworkNone   Network = "none"   // nothing but itself
 	NetworkBridge Network = "bridge" // what the machine reaches, behind its address
+	// NetworkAllowlist is nothing but itself and a proxy, named by the usual variables
+	// (http_proxy, …), which connects to Spec.AllowedHosts and refuses all else.
+	NetworkAllowlist Network = "allowlist"
 )
 
 // Validate checks that the network is one of the known ones; "" is the default.
 func (n Network) Validate() error {
 	switch n {
-	case "", NetworkNone, NetworkBridge:
+	case "", NetworkNone, NetworkBridge, NetworkAllowlist:
 		return nil
 	}
-	return fmt.Errorf("there is no network %q; there are none and bridge", string(n))
+	return fmt.Errorf("there is no network %q; there are none, bridge and allowlist", string(n))
 }
 
 // Healthcheck is a script that says when a sandbox is ready. Zero fields mean the
@@ -55,6 +58,12 @@ func (s Spec) Validate() error {
 		}
 	}
 	if err := s.Network.Validate(); err != nil {
+		return err
+	}
+	if len(s.AllowedHosts) > 0 && s.Network != NetworkAllowlist {
+		return fmt.Errorf("the spec allows hosts (%s) but not the network allowlist, which alone looks at them", s.AllowedHosts[0])
+	}
+	if _, err := ParseHosts(s.AllowedHosts); err != nil {
 		return err
 	}
 	if h := s.Healthcheck; h != nil {
