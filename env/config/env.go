@@ -77,6 +77,8 @@ type Env struct {
 	TerminalTimeout      Seconds `yaml:"terminal_timeout" default:"120" min:"0.001" help:"limit of one command in the sandbox"`
 	MaxStartingSandboxes int     `yaml:"max_starting_sandboxes" default:"0" min:"0" unit:"sandboxes" affects:"no" help:"sandboxes starting at once; 0 lets the harness choose"`
 
+	Prefetch int `yaml:"prefetch" default:"2" min:"0" unit:"items" affects:"no" help:"items whose images are fetched or built while those before them run; 0 waits until they are needed"`
+
 	VerifyTimeout  Seconds `yaml:"verify_timeout" default:"600" min:"0.001" affects:"no" help:"limit of scoring one rollout; one that exceeds it is not scored"`
 	Retries        int     `yaml:"retries" default:"1" min:"0" affects:"no" help:"more tries of a rollout that failed for a reason that is not the agent's"`
 	MaxUnscored    float64 `yaml:"max_unscored" default:"0.1" min:"0" max:"1" affects:"no" help:"share of rollouts that may stay unscored before the run ends with a warning and a non-zero exit code"`
