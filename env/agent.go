@@ -23,12 +23,13 @@ const (
 
 // act lets the agent work on an item. Like agentloop.Run it always returns a
 // Result; the error tells of an endpoint, a sandbox or an oracle that failed.
-func (r *Runner) act(ctx context.Context, rollout string, item Item, messages []chat.Message, tc *toolcontext.Context) (*agentloop.Result, error) {
+func (r *Runner) act(ctx context.Context, rollout string, l leg, messages []chat.Message, tc *toolcontext.Context) (*agentloop.Result, error) {
+	limit := shorter(r.opts.Config.RolloutTimeout.Duration(), l.Limits.Agent)
 	switch r.opts.Agent {
 	case AgentNop:
 		return &agentloop.Result{Messages: messages, StopReason: agentloop.StopNatural, FinishedNaturally: true}, nil
 	case AgentOracle:
-		return r.actOracle(ctx, item, messages, tc)
+		return r.actOracle(ctx, l, limit, messages, tc)
 	}
 	c := r.opts.Config
 	temperature := c.AgentTemperature
@@ -38,9 +39,9 @@ func (r *Runner) act(ctx context.Context, rollout string, item Item, messages []
 		Stop: []agentloop.StopCondition{
 			agentloop.MaxTurns(c.MaxAgentTurns),
 			agentloop.MaxTokens(int64(c.RolloutTokenLimit)),
-			agentloop.MaxElapsed(c.RolloutTimeout.Duration()),
+			agentloop.MaxElapsed(limit),
 		},
-		Timeout:     c.RolloutTimeout.Duration(),
+		Timeout:     limit,
 		Temperature: &temperature,
 		MaxTokens:   c.MaxTokenLength,
 		Extra:       r.extra,
@@ -70,17 +71,28 @@ func (r *Runner) textCalls() agentloop.TextCalls {
 	return agentloop.TextCallsAuto
 }
 
-var errRolloutTimeout = errors.New("env.rollout_timeout reached")
+// shorter returns the shorter of two limits; 0 is none.
+func shorter(a, b time.Duration) time.Duration {
+	switch {
+	case a == 0:
+		return b
+	case b == 0:
+		return a
+	}
+	return min(a, b)
+}
 
-func (r *Runner) actOracle(ctx context.Context, item Item, messages []chat.Message, tc *toolcontext.Context) (*agentloop.Result, error) {
+var errRolloutTimeout = errors.New("the time limit of the rollout is reached")
+
+func (r *Runner) actOracle(ctx context.Context, l leg, limit time.Duration, messages []chat.Message, tc *toolcontext.Context) (*agentloop.Result, error) {
 	result := &agentloop.Result{Messages: messages, StopReason: agentloop.StopNatural, FinishedNaturally: true}
-	if d := r.opts.Config.RolloutTimeout.Duration(); d > 0 {
+	if limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, d, errRolloutTimeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, errRolloutTimeout)
 		defer cancel()
 	}
 	started := time.Now()
-	err := r.opts.Environment.(Oracle).Oracle(ctx, item, tc)
+	err := l.oracle(ctx, tc)
 	result.Turns = []agentloop.Turn{{Tools: time.Since(started), Total: time.Since(started)}}
 	if err == nil {
 		return result, nil

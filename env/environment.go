@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"iter"
 
@@ -93,4 +94,7 @@ type Score struct {
 	Value  float64            // the reward, finite
 	Passed *bool              // nil: passed when Value reaches env.pass_threshold
 	Parts  map[string]float64 // named components, recorded beside the score
+	// Details is a JSON object with what the verifier found, recorded in
+	// metadata.verifier; nil: nothing.
+	Details json.RawMessage
 }

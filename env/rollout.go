@@ -33,7 +33,7 @@ const (
 // after the run was cancelled.
 const cleanupTimeout = 30 * time.Second
 
-var errVerifyTimeout = errors.New("env.verify_timeout reached")
+var errVerifyTimeout = errors.New("the time limit of the verification is reached")
 
 // assignment is one rollout to run: an attempt at an item in a group.
 type assignment struct {
@@ -45,6 +45,7 @@ type assignment struct {
 // happens, panics included, ends in a record with exactly one outcome. The
 // second value is the cause of a failure, for the runner to decide on.
 func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.Rollout, cause error) {
+	var err error
 	item := a.group.item
 	rec = &trajectories.Rollout{
 		ID:         newRolloutID(),
@@ -70,18 +71,24 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 		t.Harness = math.Max(0, t.Total-t.Model-t.Tools-t.Sandbox-t.Verify)
 	}()
 
-	messages, err := r.prompt(item)
+	if d, ok := r.opts.Environment.(Describer); ok {
+		if rec.Metadata, err = metadata(d.Describe(item), nil, nil); err != nil {
+			r.fail(rec, trajectories.OutcomeVerifierError, classEnvironment, err)
+			return rec, err
+		}
+	}
+	legs, err := r.legs(item)
 	if err != nil {
 		r.fail(rec, trajectories.OutcomeVerifierError, classEnvironment, err)
 		return rec, err
 	}
-	rec.Messages = messages
+	rec.Messages = legs[0].Prompt
 	spec, err := r.sandboxSpec(item, rec.ID)
 	if err != nil {
 		r.fail(rec, trajectories.OutcomeVerifierError, classEnvironment, err)
 		return rec, err
 	}
-	tc, err := r.newContext(spec, a.group.toolset, userTask(messages))
+	tc, err := r.newContext(spec, a.group.toolset, userTask(legs[0].Prompt))
 	if err != nil {
 		r.fail(rec, trajectories.OutcomeSandboxError, classSandbox, err)
 		return rec, err
@@ -104,31 +111,98 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 		}
 	}()
 
-	phase = "agent"
-	result, err := r.act(ctx, rec.ID, item, messages, tc)
-	r.describe(rec, result)
-	if err != nil {
-		r.classifyAgentFailure(ctx, rec, result, err)
-		return rec, err
+	if p, ok := r.opts.Environment.(Preparer); ok {
+		if err := p.Prepare(ctx, item, tc); err != nil {
+			r.failUnlessCancelled(ctx, rec, trajectories.OutcomeSandboxError, classSandbox, fmt.Errorf("prepare the sandbox: %w", err))
+			return rec, err
+		}
 	}
+	return rec, r.carryOut(ctx, rec, item, legs, tc, &phase, &sealed)
+}
 
-	phase = "seal"
-	sealing := time.Now()
-	err = tc.Seal(ctx)
-	sealed = time.Since(sealing)
-	if err != nil {
-		r.failUnlessCancelled(ctx, rec, trajectories.OutcomeSandboxError, classSandbox, fmt.Errorf("end what the agent left running: %w", err))
-		return rec, err
-	}
+// carryOut carries out the legs of a rollout in its sandbox and settles the score.
+func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item Item, legs []leg, tc *toolcontext.Context, phase *string, sealed *time.Duration) error {
+	var all *agentloop.Result
+	var scores []Score
+	var stages []stageRecord
+	description := rec.Metadata
+	for i, l := range legs {
+		messages := l.Prompt
+		record := stageRecord{Name: l.Name}
+		if all != nil {
+			record.Message = len(all.Messages)
+			if l.Continue {
+				messages = append(append([]chat.Message(nil), all.Messages...), l.Prompt...)
+			}
+			if err := tc.Unseal(ctx); err != nil {
+				r.failUnlessCancelled(ctx, rec, trajectories.OutcomeSandboxError, classSandbox, err)
+				return err
+			}
+		}
+		*phase = "agent"
+		result, err := r.act(ctx, rec.ID, l, messages, tc)
+		all = joinResults(all, result, l.Continue && i > 0)
+		r.describe(rec, all)
+		if err != nil {
+			r.classifyAgentFailure(ctx, rec, result, err)
+			return err
+		}
 
-	phase = "reward"
-	score, err := r.reward(ctx, rec, item, result, tc)
-	if err != nil {
-		r.classifyRewardFailure(ctx, rec, err)
-		return rec, err
+		*phase = "seal"
+		sealing := time.Now()
+		err = r.seal(ctx, l, tc)
+		*sealed += time.Since(sealing)
+		if err != nil {
+			r.failUnlessCancelled(ctx, rec, trajectories.OutcomeSandboxError, classSandbox, fmt.Errorf("end what the agent left running: %w", err))
+			return err
+		}
+
+		*phase = "reward"
+		score, err := r.reward(ctx, rec, l, result, tc)
+		details := score.Details
+		if err != nil {
+			details = detailsOf(err)
+		}
+		record.Turns, record.StopReason = result.TurnsUsed, string(result.StopReason)
+		if len(legs) > 1 {
+			record.Verifier = details
+			if err == nil {
+				record.Score = &score.Value
+			}
+			stages, details = append(stages, record), nil
+		}
+		if m, bad := metadata(description, details, stages); bad == nil {
+			rec.Metadata = m
+		} else if err == nil {
+			err = fmt.Errorf("record what the verifier found: %w", bad)
+		}
+		if err != nil {
+			if len(legs) > 1 {
+				err = fmt.Errorf("stage %d (%s): %w", i+1, l.Name, err)
+			}
+			r.classifyRewardFailure(ctx, rec, err)
+			return err
+		}
+		scores = append(scores, score)
 	}
-	r.settle(rec, result, score)
-	return rec, nil
+	score := scores[0]
+	if len(legs) > 1 {
+		score = r.opts.Environment.(Stager).CombineStages(item, scores)
+		if err := finiteScore(score); err != nil {
+			r.fail(rec, trajectories.OutcomeVerifierError, classVerifier, err)
+			return err
+		}
+	}
+	r.settle(rec, all, score)
+	return nil
+}
+
+// seal separates the agent's part from the verifier's.
+func (r *Runner) seal(ctx context.Context, l leg, tc *toolcontext.Context) error {
+	if l.Limits.KeepProcesses {
+		return tc.SealKeeping(ctx)
+	}
+	return tc.Seal(ctx)
 }
 
 // prompt builds the messages a rollout starts with. The configured system prompt
@@ -141,10 +215,7 @@ func (r *Runner) prompt(item Item) ([]chat.Message, error) {
 	if len(messages) == 0 {
 		return nil, fmt.Errorf("format the prompt of item %q: the environment returned no messages", item.ID)
 	}
-	if text := r.opts.Config.SystemPrompt; text != "" && messages[0].Role() != chat.RoleSystem {
-		messages = append([]chat.Message{chat.System(text)}, messages...)
-	}
-	return messages, nil
+	return r.withSystemPrompt(messages), nil
 }
 
 func userTask(messages []chat.Message) string {
@@ -163,6 +234,7 @@ func (r *Runner) describe(rec *trajectories.Rollout, result *agentloop.Result) {
 	rec.TurnsUsed = result.TurnsUsed
 	rec.FinishedNaturally = result.FinishedNaturally
 	rec.Usage = result.Usage
+	rec.ToolErrors, rec.Timings.Turns, rec.Timings.Model, rec.Timings.Tools = nil, nil, 0, 0
 	for _, e := range result.ToolErrors {
 		rec.ToolErrors = append(rec.ToolErrors, trajectories.ToolError(e))
 	}
@@ -180,22 +252,30 @@ func (r *Runner) describe(rec *trajectories.Rollout, result *agentloop.Result) {
 	}
 }
 
-func (r *Runner) reward(ctx context.Context, rec *trajectories.Rollout, item Item, result *agentloop.Result, tc *toolcontext.Context) (Score, error) {
+func (r *Runner) reward(ctx context.Context, rec *trajectories.Rollout, l leg, result *agentloop.Result, tc *toolcontext.Context) (Score, error) {
 	started := time.Now()
-	defer func() { rec.Timings.Verify = time.Since(started).Seconds() }()
-	ctx, cancel := context.WithTimeoutCause(ctx, r.opts.Config.VerifyTimeout.Duration(), errVerifyTimeout)
+	defer func() { rec.Timings.Verify += time.Since(started).Seconds() }()
+	limit := l.Limits.Verify
+	if limit == 0 {
+		limit = r.opts.Config.VerifyTimeout.Duration()
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errVerifyTimeout)
 	defer cancel()
-	score, err := r.opts.Environment.Reward(ctx, item, result, tc)
+	score, err := l.reward(ctx, result, tc)
 	if err != nil {
 		if errors.Is(context.Cause(ctx), errVerifyTimeout) {
-			return score, fmt.Errorf("%w after %s: %w", errVerifyTimeout, r.opts.Config.VerifyTimeout.Duration(), err)
+			return score, fmt.Errorf("%w after %s: %w", errVerifyTimeout, limit, err)
 		}
 		return score, err
 	}
+	return score, finiteScore(score)
+}
+
+func finiteScore(score Score) error {
 	if math.IsNaN(score.Value) || math.IsInf(score.Value, 0) {
-		return score, fmt.Errorf("the verifier returned the score %v, which is not a finite number", score.Value)
+		return fmt.Errorf("the verifier returned the score %v, which is not a finite number", score.Value)
 	}
-	return score, nil
+	return nil
 }
 
 // settle records a score and which of the scored outcomes it belongs to.
@@ -238,7 +318,10 @@ func (r *Runner) classifyAgentFailure(ctx context.Context, rec *trajectories.Rol
 }
 
 func (r *Runner) classifyRewardFailure(ctx context.Context, rec *trajectories.Rollout, err error) {
+	var named *VerifierError
 	switch {
+	case errors.As(err, &named) && named.Class != "":
+		r.failUnlessCancelled(ctx, rec, trajectories.OutcomeVerifierError, named.Class, err)
 	case errors.Is(err, errVerifyTimeout):
 		r.failUnlessCancelled(ctx, rec, trajectories.OutcomeVerifierError, classTimeout, err)
 	case toolcontext.IsInfrastructure(err):

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,10 @@ type Options struct {
 	Store          *trajectories.Run
 	Groups         *trajectories.GroupWriter // optional
 	Observer       Observer                  // optional
+
+	// RetryOutcomes are the outcomes whose rollouts a resumed run does again; nil means
+	// those that ended without a fair try (trajectories.Outcome.Retryable).
+	RetryOutcomes []trajectories.Outcome
 
 	// Drain, once closed, stops new rollouts from starting; those under way go on
 	// until they end or the context of Run does. Optional.
@@ -74,6 +79,7 @@ type Runner struct {
 	resolve   func(step int) (*tools.Resolution, error)
 	toolSlots slots
 	starting  slots
+	ahead     *prefetch
 	now       func() time.Time
 
 	stepItems  map[int]string // process: the item each recorded step had
@@ -174,6 +180,7 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 	err := r.execute(ctx)
 	close(r.work)
 	r.wg.Wait()
+	r.ahead.stop()
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 		if errors.Is(err, context.Canceled) {
@@ -186,12 +193,18 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 
 func (r *Runner) execute(ctx context.Context) error {
 	// What failed for a reason that is not the agent's gets another chance on resume.
-	n, err := r.opts.Store.Supersede(func(e trajectories.Entry) bool { return e.Outcome.Retryable() })
+	again := r.opts.RetryOutcomes
+	n, err := r.opts.Store.Supersede(func(e trajectories.Entry) bool {
+		if again != nil {
+			return slices.Contains(again, e.Outcome)
+		}
+		return e.Outcome.Retryable()
+	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	if n > 0 {
-		r.opts.Observer.Warn(fmt.Sprintf("%d rollouts of an earlier session ended without a fair try; they moved to superseded.jsonl and run again", n))
+		r.opts.Observer.Warn(fmt.Sprintf("%d rollouts of an earlier session are run again; their records moved to superseded.jsonl", n))
 	}
 	if r.opts.Mode == config.Process {
 		r.stepItems = make(map[int]string)
@@ -200,13 +213,28 @@ func (r *Runner) execute(ctx context.Context) error {
 		}
 	}
 	r.opts.Observer.Planned(r.planned())
+	r.ahead = r.newPrefetch(ctx)
+	var queue []pending
+	startOldest := func() error {
+		next := queue[0]
+		queue = queue[1:]
+		for _, attempt := range next.todo {
+			if err := r.start(ctx, assignment{next.group, attempt}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var failed error
 	for g, err := range r.groups(ctx) {
 		if err != nil {
-			return err
+			failed = err
+			break
 		}
 		todo, err := r.todo(g)
 		if err != nil {
-			return err
+			failed = err
+			break
 		}
 		if len(todo) == 0 {
 			if err := r.groupDone(g); err != nil {
@@ -216,17 +244,31 @@ func (r *Runner) execute(ctx context.Context) error {
 		}
 		resolution, err := r.resolve(g.step)
 		if err != nil {
-			return err
+			failed = err
+			break
 		}
 		g.toolset, g.toolsets = resolution.Toolset, resolution.Toolsets
 		g.pending.Store(int64(len(todo)))
-		for _, attempt := range todo {
-			if err := r.start(ctx, assignment{g, attempt}); err != nil {
-				return err
-			}
+		r.ahead.announce(g, len(todo))
+		if queue = append(queue, pending{g, todo}); r.ahead != nil && len(queue) <= r.opts.Config.Prefetch {
+			continue
+		}
+		if err := startOldest(); err != nil {
+			return err
 		}
 	}
-	return nil
+	for len(queue) > 0 {
+		if err := startOldest(); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// pending is a group whose attempts have not been started.
+type pending struct {
+	group *group
+	todo  []int
 }
 
 // start hands an assignment to a worker that is free, to a new one while there
@@ -264,7 +306,9 @@ func (r *Runner) start(ctx context.Context, a assignment) error {
 func (r *Runner) worker(ctx context.Context, a assignment) {
 	defer r.wg.Done()
 	for more := true; more; a, more = <-r.work {
-		r.record(a.group, r.withRetries(ctx, a))
+		rec := r.withRetries(ctx, a)
+		r.ahead.over(a.group)
+		r.record(a.group, rec)
 	}
 }
 

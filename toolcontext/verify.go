@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
@@ -56,14 +57,20 @@ func (c *Context) Search(ctx context.Context, pattern, path string) (tools.Searc
 // commands neither see its working directory nor its exported variables, and
 // tools answer as if nothing had been read before. Without a sandbox there is
 // nothing to kill. Its error is an *tools.InfrastructureError.
-func (c *Context) Seal(ctx context.Context) error {
+func (c *Context) Seal(ctx context.Context) error { return c.seal(ctx, true) }
+
+// SealKeeping is Seal without the killing: what the agent left running stays, for
+// verifiers of services. Such a process can act while the verifier runs.
+func (c *Context) SealKeeping(ctx context.Context) error { return c.seal(ctx, false) }
+
+func (c *Context) seal(ctx context.Context, kill bool) error {
 	ctx, cancel := context.WithTimeout(ctx, c.config.CloseTimeout)
 	defer cancel()
 	if err := c.acquire(ctx); err != nil {
 		return &tools.InfrastructureError{Op: "seal the sandbox", Err: err}
 	}
 	defer c.release()
-	if box, closed := c.current(); box != nil && !closed {
+	if box, closed := c.current(); box != nil && !closed && kill {
 		if err := box.KillAll(ctx); err != nil {
 			return &tools.InfrastructureError{Op: "kill what the agent left running", Err: err}
 		}
@@ -72,6 +79,28 @@ func (c *Context) Seal(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sealed = true
+	return nil
+}
+
+// Unseal gives a sealed sandbox back to an agent, for the next part of a task that
+// has several. Its session starts in the sandbox's own directory. Its error is an
+// *tools.InfrastructureError.
+func (c *Context) Unseal(ctx context.Context) error {
+	if err := c.acquire(ctx); err != nil {
+		return &tools.InfrastructureError{Op: "unseal the sandbox", Err: err}
+	}
+	defer c.release()
+	box, closed := c.current()
+	if box != nil && !closed {
+		dir := strings.ReplaceAll(box.Info().Dir, "'", `'\''`)
+		if _, err := box.Exec(ctx, sandbox.Command{Script: "cd '" + dir + "'", Session: true, Timeout: c.config.CloseTimeout}); err != nil {
+			return &tools.InfrastructureError{Op: "unseal the sandbox", Err: err}
+		}
+	}
+	c.state.Attach()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sealed = false
 	return nil
 }
 

@@ -105,6 +105,15 @@ func (s *State) Detach() {
 	s.reads, s.failures, s.processes = readHistory{}, nil, nil
 }
 
+// Attach undoes Detach: commands run in the model's session again, and nothing counts
+// as read.
+func (s *State) Attach() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.detached, s.cwd = false, ""
+	s.reads = readHistory{}
+}
+
 // session says whether commands belong to the model's session.
 func (s *State) session() bool {
 	s.mu.Lock()
