@@ -1,0 +1,2 @@
+#!/bin/sh
+echo finished >/app/answer.txt

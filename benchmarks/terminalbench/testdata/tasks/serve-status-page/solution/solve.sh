@@ -1,0 +1,3 @@
+#!/bin/sh
+set -e
+httpd -p 8080 -h /app/www
