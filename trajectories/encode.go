@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 )
 
@@ -93,6 +95,7 @@ func AppendRollout(dst []byte, r *Rollout) ([]byte, error) {
 			return dst, fmt.Errorf("encode rollout %q of item %q: metadata: %w", r.ID, r.ItemID, err)
 		}
 		e.buf = append(e.buf, compact.Bytes()...)
+		e.task(r, compact.Bytes())
 	}
 	e.key("messages")
 	e.buf = chat.AppendMessages(e.buf, r.Messages)
@@ -103,6 +106,23 @@ func AppendRollout(dst []byte, r *Rollout) ([]byte, error) {
 		e.buf = appendValidUTF8(e.buf[:start:start], e.buf[start:])
 	}
 	return e.buf, nil
+}
+
+// task repeats what benchmarks of tasks say under the names that the records of the
+// original framework have, where its readers look for them.
+func (e *encoder) task(r *Rollout, metadata []byte) {
+	name := gjson.GetBytes(metadata, "task_name")
+	if name.Type != gjson.String {
+		return
+	}
+	e.text("task_name", name.Str)
+	e.text("category", gjson.GetBytes(metadata, "category").String())
+	e.key("reward")
+	if r.Score == nil {
+		e.null()
+	} else {
+		e.buf = appendFloat(e.buf, *r.Score)
+	}
 }
 
 func (r *Rollout) check() error {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
@@ -52,7 +53,12 @@ type Info struct {
 	Version       string           // of hermes-env
 	DatasetDigest string           // digest of the dataset as a whole, "" when unknown
 	Seeds         map[string]int64 // by what they are for
-	Tools         *chat.Toolset    // definitions of every tool of the run's registry; on resume nil means as before
+	Dataset       json.RawMessage  // what the dataset is, a JSON object; nil when there is none
+	// Comparable says whether the results may be set beside others' of the same
+	// benchmark, and Deviations why not; nil when there is no published protocol.
+	Comparable *bool
+	Deviations []string
+	Tools      *chat.Toolset // definitions of every tool of the run's registry; on resume nil means as before
 
 	// OmitEmptyThink leaves out the empty think block that trajectories.jsonl
 	// otherwise puts into each gpt turn without reasoning, as published data has it.
@@ -90,6 +96,9 @@ type Manifest struct {
 	Versions       Versions         `json:"versions"`
 	ConfigDigest   string           `json:"config_digest"`
 	DatasetDigest  string           `json:"dataset_digest"`
+	Dataset        json.RawMessage  `json:"dataset,omitempty"`
+	Comparable     *bool            `json:"comparable,omitempty"`
+	Deviations     []string         `json:"deviations,omitempty"` // from the published protocol, of any session
 	Seeds          map[string]int64 `json:"seeds"`
 	OmitEmptyThink bool             `json:"omit_empty_think"`
 	Config         json.RawMessage  `json:"config"`
@@ -135,11 +144,26 @@ func newManifest(info *Info, now time.Time) Manifest {
 		Versions:       info.versions(),
 		ConfigDigest:   info.digest(),
 		DatasetDigest:  info.DatasetDigest,
+		Dataset:        info.Dataset,
 		Seeds:          seeds,
 		OmitEmptyThink: info.OmitEmptyThink,
 		Config:         info.Config,
 		ToolNames:      info.Tools.Names(),
 		Tools:          info.Tools.JSON(),
+	}
+}
+
+// judge records whether results can be compared with others'. A run that deviated
+// in one of its sessions has deviated.
+func (m *Manifest) judge(info *Info) {
+	for _, d := range info.Deviations {
+		if !slices.Contains(m.Deviations, d) {
+			m.Deviations = append(m.Deviations, d)
+		}
+	}
+	if info.Comparable != nil {
+		comparable := *info.Comparable && len(m.Deviations) == 0
+		m.Comparable = &comparable
 	}
 }
 

@@ -3,6 +3,7 @@ package trajectories
 import (
 	"encoding/json"
 	"math"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -191,4 +192,43 @@ func FuzzDecodeRollout(f *testing.F) {
 		require.NoError(t, err, "%s", again)
 		require.Equal(t, string(again), encoded(t, second))
 	})
+}
+
+func TestATasksRecordHasTheOriginalsNames(t *testing.T) {
+	score := 0.5
+	r := Rollout{ID: "r", ItemID: "demo", Outcome: OutcomeScored, Score: &score, Metadata: json.RawMessage(`{"task_name":"demo","category":"games"}`)}
+	line, err := AppendRollout(nil, &r)
+	require.NoError(t, err)
+	require.Contains(t, string(line), `"metadata":{"task_name":"demo","category":"games"},"task_name":"demo","category":"games","reward":0.5,"messages":`)
+	again, err := DecodeRollout(line)
+	require.NoError(t, err)
+	require.JSONEq(t, string(r.Metadata), string(again.Metadata))
+	r.Outcome, r.Score = OutcomeSandboxError, nil
+	line, err = AppendRollout(nil, &r)
+	require.NoError(t, err)
+	require.Contains(t, string(line), `"reward":null`)
+	r.Metadata = json.RawMessage(`{"task":1}`)
+	line, err = AppendRollout(nil, &r)
+	require.NoError(t, err)
+	require.NotContains(t, string(line), "reward")
+}
+
+func TestARunThatDeviatedOnceHasDeviated(t *testing.T) {
+	yes, dir := true, filepath.Join(t.TempDir(), "run")
+	info := Info{Command: "evaluate", Environment: "e", Config: json.RawMessage(`{}`), Comparable: &yes, Dataset: json.RawMessage(`{"name":"d"}`)}
+	run, err := Create(dir, info)
+	require.NoError(t, err)
+	require.True(t, *run.Manifest().Comparable)
+	require.NoError(t, run.Close(StatusDone))
+	info.Deviations = []string{"env.cpus is 4"}
+	run, err = Resume(dir, info)
+	require.NoError(t, err)
+	require.NoError(t, run.Close(StatusDone))
+	info.Deviations = nil
+	run, err = Resume(dir, info)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, run.Close(StatusDone)) }()
+	require.False(t, *run.Manifest().Comparable)
+	require.Equal(t, []string{"env.cpus is 4"}, run.Manifest().Deviations)
+	require.JSONEq(t, `{"name":"d"}`, string(run.Manifest().Dataset))
 }

@@ -245,6 +245,7 @@ func (r *Run) beginSession(info *Info) error {
 		session.ConfigChanges = DiffConfigs(m.Config, info.Config)
 	}
 	m.Sessions = append(m.Sessions, session)
+	m.judge(info)
 	m.Status = StatusRunning
 	m.Error = ""
 	m.EndedAt = ""
