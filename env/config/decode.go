@@ -83,6 +83,9 @@ func (d *decoder) value(s *fieldSpec, old reflect.Value, n *yaml.Node, path stri
 	}
 	switch s.shape {
 	case shapeList:
+		if s.words && n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" {
+			n = wordsNode(n)
+		}
 		return d.list(s, n, path)
 	case shapeMap:
 		return d.mapping(s, old, n, path)

@@ -13,6 +13,10 @@ func (s Seconds) Duration() time.Duration {
 	return time.Duration(float64(s) * float64(time.Second))
 }
 
+// Words is a list of words that may also be written as one text with commas between
+// them, as the original framework has them: "fix-git,build-*".
+type Words []string
+
 // Mode is the command a configuration is resolved for.
 type Mode string
 

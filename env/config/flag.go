@@ -41,6 +41,9 @@ func flagNode(s *fieldSpec, text string) (*yaml.Node, error) {
 	if trimmed == "" {
 		return null, nil
 	}
+	if s.words && !strings.HasPrefix(trimmed, "[") {
+		return wordsNode(&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}), nil
+	}
 	n, problem := parseDocument([]byte(text))
 	if problem != nil {
 		return nil, errors.New(problem.Message)
@@ -49,6 +52,17 @@ func flagNode(s *fieldSpec, text string) (*yaml.Node, error) {
 		return null, nil
 	}
 	return n, nil
+}
+
+// wordsNode makes a list of a text whose words commas separate.
+func wordsNode(text *yaml.Node) *yaml.Node {
+	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: text.Line, Column: text.Column}
+	for word := range strings.SplitSeq(text.Value, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			list.Content = append(list.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: word, Style: yaml.DoubleQuotedStyle, Line: text.Line, Column: text.Column})
+		}
+	}
+	return list
 }
 
 // findField walks a dotted flag name down nested structs. rest is what is left of

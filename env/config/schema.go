@@ -12,6 +12,7 @@ var (
 	secondsType = reflect.TypeFor[Seconds]()
 	secretType  = reflect.TypeFor[Secret]()
 	rawType     = reflect.TypeFor[json.RawMessage]()
+	wordsType   = reflect.TypeFor[Words]()
 	serverType  = reflect.TypeFor[Server]()
 	envType     = reflect.TypeFor[Env]()
 )
@@ -43,6 +44,7 @@ type fieldSpec struct {
 	pointer    bool
 	nullable   bool
 	mustObject bool // shapeJSON only
+	words      bool // shapeList only: one text with commas is a list too
 	affects    bool
 	own        bool // declared by an environment
 	mode       Mode
@@ -200,7 +202,7 @@ func (s *fieldSpec) setType(t reflect.Type, around []reflect.Type) error {
 		s.fields, err = structSpecsWithin(t, s.path, around)
 		return err
 	case reflect.Slice, reflect.Map:
-		s.shape, s.nullable = shapeList, true
+		s.shape, s.nullable, s.words = shapeList, true, t == wordsType
 		if t.Kind() == reflect.Map {
 			s.shape = shapeMap
 			if t.Key().Kind() != reflect.String {
