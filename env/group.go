@@ -46,10 +46,21 @@ func (r *Runner) planned() int {
 	if r.opts.Mode == config.Process {
 		return r.opts.Config.TotalSteps * r.opts.Config.GroupSize
 	}
+	if r.opts.Select != nil {
+		return r.plannedSelection()
+	}
 	if s, ok := r.opts.Environment.(Sizer); ok {
 		return s.EvalSize() * r.opts.Config.Attempts
 	}
 	return -1
+}
+
+// plannedSelection is planned for an evaluation of some of the items.
+func (r *Runner) plannedSelection() int {
+	if r.opts.Selected <= 0 {
+		return -1
+	}
+	return r.opts.Selected * r.opts.Config.Attempts
 }
 
 // groups yields the work of the whole run in its fixed order.
@@ -63,14 +74,23 @@ func (r *Runner) groups(ctx context.Context) iter.Seq2[*group, error] {
 	return func(yield func(*group, error) bool) {
 		number := 0
 		defer func() { r.yielded = number * size }()
-		for item, err := range r.items(ctx) {
+		skipped := make(map[string]bool) // items left out in a row
+		for item, err := range items(ctx, r.opts.Environment, r.opts.Mode) {
 			if err == nil {
 				err = item.fillDigest()
+			}
+			if err == nil && r.opts.Select != nil && !r.opts.Select(item) {
+				if !skipped[item.ID] {
+					skipped[item.ID] = true
+					continue
+				}
+				err = fmt.Errorf("%q comes round again and nothing between was selected: no items are left to run", item.ID)
 			}
 			if err != nil {
 				yield(nil, fmt.Errorf("environment %s: item %d: %w", r.opts.Environment.Name(), number+1, err))
 				return
 			}
+			clear(skipped)
 			g := &group{number: number, item: item, size: size}
 			if r.opts.Mode == config.Process {
 				g.step = number
@@ -86,12 +106,12 @@ func (r *Runner) groups(ctx context.Context) iter.Seq2[*group, error] {
 
 // items yields the items of the mode: the held-out set for evaluate where there
 // is one, else what NextItem hands out.
-func (r *Runner) items(ctx context.Context) iter.Seq2[Item, error] {
-	evaluate := r.opts.Mode == config.Evaluate
+func items(ctx context.Context, e Environment, mode config.Mode) iter.Seq2[Item, error] {
+	evaluate := mode == config.Evaluate
 	seen := make(map[string]bool)
-	if e, ok := r.opts.Environment.(Evaluator); ok && evaluate {
+	if held, ok := e.(Evaluator); ok && evaluate {
 		return func(yield func(Item, error) bool) {
-			for item, err := range e.EvalItems(ctx) {
+			for item, err := range held.EvalItems(ctx) {
 				if err == nil && seen[item.ID] {
 					err = fmt.Errorf("the id %q occurs twice in the held-out set", item.ID)
 				}
@@ -104,7 +124,7 @@ func (r *Runner) items(ctx context.Context) iter.Seq2[Item, error] {
 	}
 	return func(yield func(Item, error) bool) {
 		for {
-			item, err := r.opts.Environment.NextItem(ctx)
+			item, err := e.NextItem(ctx)
 			if errors.Is(err, io.EOF) {
 				return
 			}

@@ -43,6 +43,12 @@ type Options struct {
 	// those that ended without a fair try (trajectories.Outcome.Retryable).
 	RetryOutcomes []trajectories.Outcome
 
+	// Select says which items are run; nil: all of them. It is called once for each,
+	// from one goroutine. Selected is how many it keeps of those of evaluate, 0 when
+	// that is not known. Process fails when no item is left to run.
+	Select   func(Item) bool
+	Selected int
+
 	// Drain, once closed, stops new rollouts from starting; those under way go on
 	// until they end or the context of Run does. Optional.
 	Drain <-chan struct{}
