@@ -56,6 +56,23 @@ type Config struct {
 	StartLimit time.Duration
 	// ImageLimit bounds pulling or building one image. Default: 30 minutes.
 	ImageLimit time.Duration
+	// Pull says when images are pulled. Default: PullMissing.
+	Pull PullPolicy
+	// ForceBuild builds every folder once, although its image is there.
+	ForceBuild bool
+	// Share limits pulls and builds, and shares them with other providers that have the
+	// same Share. Default: one of its own.
+	Share *Share
+	// ImageBudget is how many bytes the images may hold that this provider pulls or
+	// builds; beyond it, those that no sandbox and no planned attempt (Retain) needs are
+	// removed. Default: no limit, all are kept.
+	ImageBudget int64
+	// ImageIdle is how long an image is kept all the same after its last use.
+	// Default: 30 s.
+	ImageIdle time.Duration
+	// ComposeUnsafe lets compose files ask for what reaches the machine: mounts of its
+	// files, privileges, its network and processes, other containers.
+	ComposeUnsafe bool
 	// CloseLimit bounds removing one container. Default: 30 s.
 	CloseLimit time.Duration
 	// Progress is told how a pull or build goes, one line at a time, from one goroutine
@@ -65,6 +82,8 @@ type Config struct {
 	Warn func(message string)
 
 	diskAsked bool // DiskBytes is somebody's wish, not the default
+	// Pauses before the second try of a pull; tests shorten them.
+	pullPause, rateLimitPause time.Duration
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -98,10 +117,23 @@ func (c Config) withDefaults() (Config, error) {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
-	}{{&c.StartLimit, 2 * time.Minute}, {&c.ImageLimit, 30 * time.Minute}, {&c.CloseLimit, 30 * time.Second}} {
+	}{{&c.StartLimit, 2 * time.Minute}, {&c.ImageLimit, 30 * time.Minute}, {&c.CloseLimit, 30 * time.Second},
+		{&c.ImageIdle, imageIdle}, {&c.pullPause, pullPause}, {&c.rateLimitPause, rateLimitPause}} {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}
+	}
+	if c.Pull == "" {
+		c.Pull = PullMissing
+	}
+	if err := c.Pull.validate(); err != nil {
+		return c, err
+	}
+	if c.ImageBudget < 0 {
+		return c, fmt.Errorf("ImageBudget is %d; 0 keeps all images", c.ImageBudget)
+	}
+	if c.Share == nil {
+		c.Share = NewShare(0, 0)
 	}
 	if c.Progress == nil {
 		c.Progress = func(string, string) {}

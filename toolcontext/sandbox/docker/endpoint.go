@@ -15,7 +15,9 @@ import (
 // endpoint is where an engine may answer.
 type endpoint struct {
 	host          string // URL, as in DOCKER_HOST
+	tls           bool   // speak TLS
 	ca, cert, key string // files for TLS; "" where there is none
+	skipVerify    bool   // take any certificate: a docker context says so
 	from          string // what named it, for messages
 }
 
@@ -33,8 +35,8 @@ func endpoints(c Config) ([]endpoint, error) {
 	}
 	if host, ok := get("DOCKER_HOST"); ok && host != "" {
 		at := endpoint{host: host, from: "DOCKER_HOST"}
-		if dir, _ := get("DOCKER_CERT_PATH"); dir != "" {
-			at.ca, at.cert, at.key = filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+		if err := at.takeTLS(get); err != nil {
+			return nil, err
 		}
 		return named(at)
 	}
@@ -55,6 +57,9 @@ func endpoints(c Config) ([]endpoint, error) {
 	}
 	home, _ := get("HOME")
 	runtime, _ := get("XDG_RUNTIME_DIR")
+	if runtime == "" {
+		runtime = fmt.Sprintf("/run/user/%d", os.Getuid())
+	}
 	var list []endpoint
 	for _, socket := range []struct{ base, path string }{
 		{"/", "var/run/docker.sock"}, {runtime, "docker.sock"}, {home, ".docker/run/docker.sock"},
@@ -71,14 +76,42 @@ func endpoints(c Config) ([]endpoint, error) {
 	return list, nil
 }
 
+// takeTLS does what the docker command does with DOCKER_TLS_VERIFY and
+// DOCKER_CERT_PATH, but never goes without checking the engine's certificate.
+func (e *endpoint) takeTLS(get func(string) (string, bool)) error {
+	verify, _ := get("DOCKER_TLS_VERIFY")
+	dir, _ := get("DOCKER_CERT_PATH")
+	if (verify == "" && dir == "") || !strings.HasPrefix(e.host, "tcp://") {
+		return nil
+	}
+	from := "DOCKER_CERT_PATH"
+	if dir == "" {
+		dir, from = configDir(get), "DOCKER_TLS_VERIFY"
+	}
+	e.tls = true
+	for file, field := range map[string]*string{"ca.pem": &e.ca, "cert.pem": &e.cert, "key.pem": &e.key} {
+		*field = filepath.Join(dir, file)
+		if !fileExists(*field) {
+			return fmt.Errorf("%s is set, and %s is not there; put the engine's ca.pem and this client's cert.pem and key.pem into %s, or set DOCKER_CERT_PATH", from, *field, dir)
+		}
+	}
+	return nil
+}
+
 // named checks an endpoint that the user chose.
 func named(at endpoint) ([]endpoint, error) {
-	scheme, _, ok := strings.Cut(at.host, "://")
+	scheme, rest, ok := strings.Cut(at.host, "://")
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("%s names the engine %q: write unix:///path or tcp://host:port", at.from, at.host)
+		return nil, fmt.Errorf("%s names the engine %q: write unix:///path, tcp://host:port or ssh://user@host", at.from, at.host)
 	case scheme == "ssh":
-		return nil, fmt.Errorf("%s names the engine %s: engines behind ssh are not supported; forward the socket (ssh -nNT -L /tmp/docker.sock:/var/run/docker.sock HOST) and set DOCKER_HOST=unix:///tmp/docker.sock", at.from, at.host)
+		if _, err := sshArgs(at.host); err != nil {
+			return nil, fmt.Errorf("%s names the engine %s: %w", at.from, at.host, err)
+		}
+	case scheme != "unix" && scheme != "tcp" && scheme != "npipe" && scheme != "http" && scheme != "https":
+		return nil, fmt.Errorf("%s names the engine %q: there is no way called %s to an engine; write unix:///path, tcp://host:port or ssh://user@host", at.from, at.host, scheme)
+	case rest == "":
+		return nil, fmt.Errorf("%s names the engine %q, which lacks an address", at.from, at.host)
 	}
 	return []endpoint{at}, nil
 }
@@ -93,22 +126,39 @@ func configDir(get func(string) (string, bool)) string {
 
 // clientConfig is what of the docker command's config.json is used here.
 type clientConfig struct {
-	CurrentContext string `json:"currentContext"`
-	Auths          map[string]struct {
-		Auth string `json:"auth"`
-	} `json:"auths"`
+	CurrentContext string                 `json:"currentContext"`
+	Auths          map[string]storedLogin `json:"auths"`
+	CredsStore     string                 `json:"credsStore"`
+	CredHelpers    map[string]string      `json:"credHelpers"` // by registry
 }
 
-func readClientConfig(dir string) clientConfig {
+// readClientConfig reads config.json; one that is not there is empty. Its content is
+// secret and does not go into the error.
+func readClientConfig(dir string) (clientConfig, error) {
 	var c clientConfig
-	data, err := os.ReadFile(filepath.Join(dir, "config.json"))
-	if err != nil || json.Unmarshal(data, &c) != nil {
-		return clientConfig{} // the docker command works without one too
+	path := filepath.Join(dir, "config.json")
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return clientConfig{}, nil
 	}
-	return c
+	if err != nil {
+		return clientConfig{}, err
+	}
+	if json.Unmarshal(data, &c) != nil {
+		return clientConfig{}, fmt.Errorf("%s is not the JSON that the docker command writes", path)
+	}
+	return c, nil
 }
 
-func currentContext(dir string) string { return readClientConfig(dir).CurrentContext }
+// currentContext is the context that the docker command uses; "" where its file can't
+// be read, which the docker command survives too.
+func currentContext(dir string) string {
+	c, err := readClientConfig(dir)
+	if err != nil {
+		return ""
+	}
+	return c.CurrentContext
+}
 
 // contextEndpoint reads one context of the docker command, which keeps them in
 // folders named after the SHA-256 of their names.
@@ -125,7 +175,8 @@ func contextEndpoint(dir, name string) (endpoint, error) {
 	var meta struct {
 		Endpoints struct {
 			Docker struct {
-				Host string
+				Host          string
+				SkipTLSVerify bool
 			} `json:"docker"`
 		}
 	}
@@ -135,13 +186,14 @@ func contextEndpoint(dir, name string) (endpoint, error) {
 	if meta.Endpoints.Docker.Host == "" {
 		return endpoint{}, errors.New("it names no docker endpoint")
 	}
-	at := endpoint{host: meta.Endpoints.Docker.Host}
+	at := endpoint{host: meta.Endpoints.Docker.Host, skipVerify: meta.Endpoints.Docker.SkipTLSVerify}
 	tls := filepath.Join(dir, "contexts", "tls", id, "docker")
 	for file, field := range map[string]*string{"ca.pem": &at.ca, "cert.pem": &at.cert, "key.pem": &at.key} {
 		if path := filepath.Join(tls, file); fileExists(path) {
-			*field = path
+			*field, at.tls = path, true
 		}
 	}
+	at.tls = at.tls || at.skipVerify
 	return at, nil
 }
 

@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,18 +10,16 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/strslice"
 	"github.com/docker/docker/client"
 )
 
-// engine is a connection to a container engine. It is the only part that knows the
+// engine is a connection to a container engine. Only the engine*.go files know the
 // client library, which lives on as github.com/moby/moby/client: moving there is a
-// change of this file.
+// change of those.
 type engine struct {
 	api  *client.Client
 	info engineInfo
@@ -48,9 +45,9 @@ var errNoContainer = errors.New("no such container")
 
 // connect opens the engine at an endpoint and asks what it is.
 func connect(ctx context.Context, at endpoint) (*engine, error) {
-	options := []client.Opt{client.WithHost(at.host), client.WithAPIVersionNegotiation()}
-	if at.ca != "" || at.cert != "" {
-		options = append(options, client.WithTLSClientConfig(at.ca, at.cert, at.key))
+	options, err := at.clientOptions()
+	if err != nil {
+		return nil, fmt.Errorf("use %s (%s): %w", at.host, at.from, err)
 	}
 	api, err := client.NewClientWithOpts(options...)
 	if err != nil {
@@ -103,92 +100,6 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w", errNoContainer, err)
 	}
 	return err
-}
-
-// imageInfo is what matters of an image.
-type imageInfo struct {
-	ID      string // digest of its configuration
-	Digest  string // digest a registry knows it by; ID where it came from none
-	Arch    string
-	WorkDir string
-	User    string
-	Env     []string
-}
-
-func (e *engine) image(ctx context.Context, ref string) (imageInfo, error) {
-	found, err := e.api.ImageInspect(ctx, ref)
-	if err != nil {
-		if errdefs.IsNotFound(err) {
-			err = fmt.Errorf("%w: %w", errNoImage, err)
-		}
-		return imageInfo{}, err
-	}
-	info := imageInfo{ID: found.ID, Digest: found.ID, Arch: found.Architecture}
-	for _, d := range found.RepoDigests {
-		if _, digest, ok := strings.Cut(d, "@"); ok {
-			info.Digest = digest
-			break
-		}
-	}
-	if found.Config != nil {
-		info.WorkDir, info.User, info.Env = found.Config.WorkingDir, found.Config.User, found.Config.Env
-	}
-	return info, nil
-}
-
-// pull fetches an image; progress gets each state of each layer.
-func (e *engine) pull(ctx context.Context, ref, auth string, progress func(jsonMessage)) error {
-	body, err := e.api.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: auth})
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	return readMessages(body, progress)
-}
-
-// build builds a folder, given as a tar stream, into an image with the classic
-// builder, which every engine has.
-func (e *engine) build(ctx context.Context, context io.Reader, tag string, labels map[string]string, progress func(jsonMessage)) error {
-	answer, err := e.api.ImageBuild(ctx, context, build.ImageBuildOptions{
-		Tags: []string{tag}, Remove: true, ForceRemove: true, Labels: labels, Version: build.BuilderV1,
-	})
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	return readMessages(answer.Body, progress)
-}
-
-// jsonMessage is one line of the engine's progress.
-type jsonMessage struct {
-	Stream   string `json:"stream"`
-	Status   string `json:"status"`
-	ID       string `json:"id"`
-	Error    string `json:"error"`
-	Progress struct {
-		Current int64 `json:"current"`
-		Total   int64 `json:"total"`
-	} `json:"progressDetail"`
-}
-
-// readMessages reads the engine's progress to its end; an error comes as a message.
-func readMessages(r io.Reader, progress func(jsonMessage)) error {
-	d := json.NewDecoder(r)
-	for {
-		var m jsonMessage
-		if err := d.Decode(&m); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return fmt.Errorf("read the engine's progress: %w", err)
-		}
-		if m.Error != "" {
-			return errors.New(strings.TrimSpace(m.Error))
-		}
-		if progress != nil {
-			progress(m)
-		}
-	}
 }
 
 // plan is a container to be made.

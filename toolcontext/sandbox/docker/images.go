@@ -2,151 +2,117 @@ package docker
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"path/filepath"
 	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
 // images gets images for sandboxes: each is pulled or built once, however many
-// rollouts want it at the same time.
+// rollouts want it at the same time, and kept while somebody needs it.
 type images struct {
 	engine *engine
 	config Config
-	life   context.Context // pulls and builds end with it, not with the caller that asked first
-	stop   context.CancelFunc
-	work   sync.WaitGroup
+	share  *Share
+	logins *logins
+	budget *budget
+	labels map[string]string // of images built here
+	// classic is set once the engine has shown that its BuildKit can't be used.
+	classic atomic.Bool
+
+	life context.Context // waiting for images ends with it
+	stop context.CancelCauseFunc
+	work sync.WaitGroup // the budget's goroutine
 
 	mu      sync.Mutex
 	known   map[string]imageInfo
-	flights map[string]*flight
 	hasTemp map[string]bool // image id → whether it has a /tmp
 }
 
-func newImages(life context.Context, e *engine, c Config) *images {
-	i := &images{engine: e, config: c, known: map[string]imageInfo{}, flights: map[string]*flight{}, hasTemp: map[string]bool{}}
-	i.life, i.stop = context.WithCancel(life)
+// errStopped ends the waiting for images when the provider is closed.
+var errStopped = fmt.Errorf("the provider: %w", sandbox.ErrClosed)
+
+func newImages(life context.Context, e *engine, c Config, labels map[string]string) *images {
+	i := &images{
+		engine: e, config: c, share: c.Share, labels: labels,
+		logins: &logins{get: c.Getenv, warn: c.Warn, warned: map[string]bool{}},
+		budget: newBudget(c.ImageBudget, c.ImageIdle),
+		known:  map[string]imageInfo{}, hasTemp: map[string]bool{},
+	}
+	i.budget.remove, i.budget.forget = e.untag, i.forgetKey
+	i.budget.tell = c.Progress
+	i.life, i.stop = context.WithCancelCause(life)
+	if c.ImageBudget > 0 {
+		i.work.Go(func() { i.budget.keep(i.life) })
+	}
 	return i
 }
 
-func (i *images) wait() { i.work.Wait() }
+// close ends the waiting for images and removes those that are too many.
+func (i *images) close() {
+	i.stop(errStopped)
+	i.work.Wait()
+}
+
+// imageKey is what an image is known by here, and buildKey one that is built.
+func imageKey(ref string) string { return "image\x00" + ref }
+
+func buildKey(dir string, o sandbox.BuildOptions) string {
+	return fmt.Sprintf("build\x00%s\x00%s\x00%s\x00%q\x00%v", filepath.Clean(dir), o.Dockerfile, o.Target, o.Args, o.Force)
+}
+
+// key is what the image of a spec is known by.
+func (i *images) key(spec sandbox.Spec) string {
+	switch {
+	case spec.Build != "":
+		return buildKey(spec.Build, spec.BuildOptions)
+	case spec.Image != "":
+		return imageKey(spec.Image)
+	}
+	return imageKey(i.config.Image)
+}
+
+// of returns the image of a spec, which the engine then has.
+func (i *images) of(ctx context.Context, spec sandbox.Spec) (imageInfo, error) {
+	switch {
+	case spec.Build != "":
+		return i.built(ctx, spec.Build, spec.BuildOptions)
+	case spec.Image != "":
+		return i.named(ctx, spec.Image)
+	case i.config.Image != "":
+		return i.named(ctx, i.config.Image)
+	}
+	return imageInfo{}, errors.New("neither the item nor the configuration names an image; set env.docker_image (--env.docker_image IMAGE)")
+}
 
 // named returns an image that the engine has, or pulls it.
 func (i *images) named(ctx context.Context, ref string) (imageInfo, error) {
-	return i.once(ctx, "image\x00"+ref, func(ctx context.Context) (imageInfo, error) {
-		info, err := i.engine.image(ctx, ref)
-		if !errors.Is(err, errNoImage) {
-			if err != nil {
-				err = fmt.Errorf("look for the image %s: %w", ref, err)
-			}
-			return info, err
-		}
-		i.config.Progress(ref, "pulling")
-		err = i.engine.pull(ctx, ref, registryAuth(i.config, ref), i.report(ref))
-		if err != nil {
-			return imageInfo{}, fmt.Errorf("pull the image %s: %w; check the name and the network, docker login where it is private, or load it by hand (docker load, docker import)", ref, err)
-		}
-		i.config.Progress(ref, "pulled")
-		if info, err = i.engine.image(ctx, ref); err != nil {
-			err = fmt.Errorf("look for the image %s after pulling it: %w", ref, err)
-		}
-		return info, err
-	})
+	return i.once(ctx, imageKey(ref), "", func(ctx context.Context) (imageInfo, error) { return i.fetch(ctx, ref) })
 }
 
-// built returns the image built from a folder. Its name carries the digest of the
-// folder's content, so that a folder that did not change is not built again.
-func (i *images) built(ctx context.Context, dir string) (imageInfo, error) {
-	folder, err := readBuildFolder(dir)
-	if err != nil {
-		return imageInfo{}, fmt.Errorf("read the folder %s to build an image from: %w", dir, err)
-	}
-	tag := "hermes-env-build:" + folder.digest[:32]
-	return i.once(ctx, "build\x00"+tag, func(ctx context.Context) (imageInfo, error) {
-		info, err := i.engine.image(ctx, tag)
-		if err == nil || !errors.Is(err, errNoImage) {
-			return info, err
-		}
-		i.config.Progress(tag, "building "+dir)
-		var last []string
-		report := i.report(tag)
-		stream := folder.stream(ctx)
-		err = i.engine.build(ctx, stream, tag, map[string]string{"hermes-env.build": folder.digest}, func(m jsonMessage) {
-			if line := strings.TrimSpace(m.Stream); line != "" {
-				last = append(last, line)
-				last = last[max(0, len(last)-20):]
-			}
-			report(m)
-		})
-		_ = stream.Close() // ends its writer, also after a failure
-		if err != nil {
-			return imageInfo{}, fmt.Errorf("build an image from %s: %w\nlast lines of the build:\n  %s", dir, err, strings.Join(last, "\n  "))
-		}
-		i.config.Progress(tag, "built")
-		return i.engine.image(ctx, tag)
-	})
-}
-
-// report passes the engine's progress on, one line for each change of state.
-func (i *images) report(name string) func(jsonMessage) {
-	states := map[string]string{}
-	return func(m jsonMessage) {
-		line := strings.TrimSpace(m.Stream)
-		if line == "" && m.Status != "" && states[m.ID] != m.Status {
-			states[m.ID] = m.Status
-			line = strings.TrimSpace(m.ID + " " + m.Status)
-		}
-		if line != "" {
-			i.config.Progress(name, line)
-		}
-	}
-}
-
-// flight is one pull or build under way.
-type flight struct {
-	done chan struct{}
-	info imageInfo
-	err  error
-}
-
-// once runs get for a key unless its result is known or on its way. Failures are
-// not kept. What was begun goes on when the caller that asked first gives up.
-func (i *images) once(ctx context.Context, key string, get func(context.Context) (imageInfo, error)) (imageInfo, error) {
+// once runs get for a key unless its result is known or on its way. What is on its way
+// is shared with other providers, apart from what only this one wants (own).
+func (i *images) once(ctx context.Context, key, own string, get func(context.Context) (imageInfo, error)) (imageInfo, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(i.life, func() { cancel(context.Cause(i.life)) })()
 	i.mu.Lock()
-	if info, ok := i.known[key]; ok {
-		i.mu.Unlock()
+	info, ok := i.known[key]
+	i.mu.Unlock()
+	if ok {
 		return info, nil
 	}
-	f, ok := i.flights[key]
-	if !ok {
-		f = &flight{done: make(chan struct{})}
-		i.flights[key] = f
-		i.work.Add(1)
-		go i.fly(f, key, get)
+	info, err := i.share.once(ctx, i.engine.info.Endpoint+"\x00"+string(i.config.Pull)+"\x00"+own+key, get)
+	if err == nil {
+		i.mu.Lock()
+		i.known[key] = info
+		i.mu.Unlock()
 	}
-	i.mu.Unlock()
-	select {
-	case <-f.done:
-		return f.info, f.err
-	case <-ctx.Done():
-		return imageInfo{}, context.Cause(ctx)
-	}
-}
-
-func (i *images) fly(f *flight, key string, get func(context.Context) (imageInfo, error)) {
-	defer i.work.Done()
-	defer close(f.done)
-	ctx, cancel := context.WithTimeout(i.life, i.config.ImageLimit)
-	defer cancel()
-	f.info, f.err = get(ctx)
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	delete(i.flights, key)
-	if f.err == nil {
-		i.known[key] = f.info
-	}
+	return info, err
 }
 
 // forget makes the next use of an image look for it again: it was removed meanwhile.
@@ -160,32 +126,67 @@ func (i *images) forget(id string) {
 	}
 }
 
-// registryAuth returns what the docker command stored for an image's registry, in
-// the form the engine takes; "" where there is nothing. Credential helpers are not asked.
-func registryAuth(c Config, ref string) string {
-	registry := "https://index.docker.io/v1/"
-	if first, _, ok := strings.Cut(ref, "/"); ok && (strings.ContainsAny(first, ".:") || first == "localhost") {
-		registry = first
-	}
-	entry, ok := readClientConfig(configDir(c.Getenv)).Auths[registry]
-	if !ok {
-		return ""
-	}
-	pair, err := base64.StdEncoding.DecodeString(entry.Auth)
-	if err != nil {
-		return ""
-	}
-	user, password, ok := strings.Cut(string(pair), ":")
-	if !ok {
-		return ""
-	}
-	data, err := json.Marshal(struct {
-		Username string `json:"username"`
-		Password string `json:"password"`
-		Server   string `json:"serveraddress"`
-	}{user, password, registry})
-	if err != nil {
-		return ""
-	}
-	return base64.URLEncoding.EncodeToString(data)
+func (i *images) forgetKey(key string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.known, key)
 }
+
+// Prepare pulls or builds the image of a spec, or those of its compose project; see
+// sandbox.Preparer.
+func (p *Provider) Prepare(ctx context.Context, spec sandbox.Spec) error {
+	err := p.prepareImages(ctx, spec)
+	if err != nil {
+		return fmt.Errorf("prepare a docker sandbox: %w", err)
+	}
+	return nil
+}
+
+func (p *Provider) prepareImages(ctx context.Context, spec sandbox.Spec) error {
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.creating.Done()
+	_, err := p.images.of(ctx, spec)
+	return err
+}
+
+// Retain keeps the image of a spec; see sandbox.Preparer.
+func (p *Provider) Retain(spec sandbox.Spec) (release func()) {
+	return p.images.budget.retain(p.images.key(spec))
+}
+
+// ReapImages removes the images that runs of this machine built whose processes are
+// dead, and returns how many those were and their size in bytes. With dryRun it only
+// counts. Images that containers use stay.
+func (p *Provider) ReapImages(ctx context.Context, dryRun bool) (n int, size int64, err error) {
+	found, err := p.engine.listImages(ctx, labelBuildPlace+"="+p.owner.Place)
+	if err != nil {
+		return 0, 0, fmt.Errorf("look for images of dead runs: %w", err)
+	}
+	var errs []error
+	for _, image := range found {
+		if !p.abandoned(buildOwner(image.Labels)) {
+			continue
+		}
+		name := image.Tag
+		if name == "" {
+			name = image.ID
+		}
+		if !dryRun {
+			if err := p.engine.untag(ctx, name); err != nil {
+				errs = append(errs, fmt.Errorf("remove the image %s: %w", name, err))
+				continue
+			}
+		}
+		n++
+		size += image.Size
+	}
+	return n, size, errors.Join(errs...)
+}
+
+// imageIdle is how long an image is kept that nobody needs, although they are too many.
+const imageIdle = 30 * time.Second

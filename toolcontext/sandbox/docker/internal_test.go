@@ -3,14 +3,9 @@ package docker
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -155,119 +150,4 @@ func TestStartsRampUpAndBackOff(t *testing.T) {
 		require.Empty(t, s.queue)
 		require.NoError(t, s.acquire(t.Context()), "the place of the one that left is free")
 	})
-}
-
-func TestEndpointsFollowTheDockerCommand(t *testing.T) {
-	home := t.TempDir()
-	sum := sha256.Sum256([]byte("far"))
-	id := hex.EncodeToString(sum[:])
-	write := func(path, text string) {
-		path = filepath.Join(home, ".docker", path)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	write("contexts/meta/"+id+"/meta.json", `{"Name":"far","Metadata":{},"Endpoints":{"docker":{"Host":"tcp://far:2376","SkipTLSVerify":false}}}`)
-	write("contexts/tls/"+id+"/docker/ca.pem", "")
-	write("config.json", `{"currentContext":"far","auths":{"https://index.docker.io/v1/":{"auth":"dTpwOnE="},"r.example:5000":{"auth":"bad"}}}`)
-	require.NoError(t, os.MkdirAll(filepath.Join(home, "run", "podman"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(home, "run", "podman", "podman.sock"), nil, 0o600))
-	for name, c := range map[string]struct {
-		env    map[string]string
-		want   string // last endpoint
-		errors string
-	}{
-		"the current context":      {map[string]string{}, "tcp://far:2376", ""},
-		"a variable wins":          {map[string]string{"DOCKER_HOST": "unix:///x"}, "unix:///x", ""},
-		"a named context":          {map[string]string{"DOCKER_CONTEXT": "far"}, "tcp://far:2376", ""},
-		"the default context":      {map[string]string{"DOCKER_CONTEXT": "default"}, "unix://" + home + "/run/podman/podman.sock", ""},
-		"an unknown context":       {map[string]string{"DOCKER_CONTEXT": "near"}, "", "there is no such context"},
-		"no URL":                   {map[string]string{"DOCKER_HOST": "/var/run/docker.sock"}, "", "unix:///path"},
-		"ssh":                      {map[string]string{"DOCKER_HOST": "ssh://me@there"}, "", "ssh -nNT"},
-		"another folder of config": {map[string]string{"DOCKER_CONFIG": home + "/none"}, "unix://" + home + "/run/podman/podman.sock", ""},
-	} {
-		config := Config{Getenv: func(name string) (string, bool) {
-			v, ok := map[string]string{"HOME": home, "XDG_RUNTIME_DIR": home + "/run"}[name]
-			if given, has := c.env[name]; has {
-				return given, true
-			}
-			return v, ok
-		}}
-		list, err := endpoints(config)
-		if c.errors != "" {
-			require.ErrorContains(t, err, c.errors, name)
-			continue
-		}
-		require.NoError(t, err, name)
-		require.NotEmpty(t, list, name)
-		at := list[len(list)-1]
-		require.Equal(t, c.want, at.host, name)
-		require.Equal(t, strings.HasPrefix(at.host, "unix:"), at.local(), name)
-		if at.host == "tcp://far:2376" {
-			require.Equal(t, filepath.Join(home, ".docker/contexts/tls", id, "docker/ca.pem"), at.ca)
-			require.Empty(t, at.cert)
-		}
-		if name == "the current context" {
-			require.JSONEq(t, `{"username":"u","password":"p:q","serveraddress":"https://index.docker.io/v1/"}`, decoded(t, registryAuth(config, "debian:12")))
-			require.Empty(t, registryAuth(config, "r.example:5000/x"))
-			require.Empty(t, registryAuth(config, "elsewhere.example/x"))
-		}
-	}
-}
-
-func decoded(t *testing.T, auth string) string {
-	t.Helper()
-	data, err := base64.URLEncoding.DecodeString(auth)
-	require.NoError(t, err)
-	return string(data)
-}
-
-func TestIgnoreRulesAreThoseOfDockerignore(t *testing.T) {
-	rules, err := parseIgnoreRules(strings.NewReader("# comment\n\n*.log\n/build/\n**/cache\nsrc/*/tmp\n!keep.log\n docs \n"))
-	require.NoError(t, err)
-	for name, ignored := range map[string]bool{
-		"a.log": true, "sub/a.log": false, "keep.log": false, "build": true, "build/x/y": true, "sub/build": false,
-		"cache": true, "a/b/cache": true, "a/cache/x": true, "src/a/tmp": true, "src/tmp": false, "docs/x": true, "file": false,
-	} {
-		require.Equal(t, ignored, rules.match(name), name)
-	}
-	_, err = parseIgnoreRules(strings.NewReader("[a\n"))
-	require.Error(t, err)
-}
-
-func FuzzIgnoreRulesNeverPanic(f *testing.F) {
-	f.Add("*.log\n!a\n**/b", "a/b.log")
-	f.Add("**", "x")
-	f.Add("../x\n/\n.", "..")
-	f.Fuzz(func(t *testing.T, text, name string) {
-		if strings.Count(text, "**") > 8 || len(name) > 200 {
-			return // exponential, and the user's own file
-		}
-		rules, err := parseIgnoreRules(strings.NewReader(text))
-		if err == nil {
-			rules.match(name)
-		}
-	})
-}
-
-func TestABuildFolderIsKnownByItsContent(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
-	}
-	_, err := readBuildFolder(dir)
-	require.ErrorIs(t, err, os.ErrNotExist)
-	write("Dockerfile", "FROM x\n")
-	write("a", "1")
-	write(".dockerignore", "ignored\n")
-	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(dir, "link")))
-	digest := func() string {
-		f, err := readBuildFolder(dir)
-		require.NoError(t, err)
-		return f.digest
-	}
-	first := digest()
-	write("ignored", "x")
-	require.Equal(t, first, digest())
-	write("a", "2")
-	require.NotEqual(t, first, digest())
 }

@@ -47,7 +47,10 @@ type Provider struct {
 	warned   map[string]bool
 }
 
-var _ sandbox.Provider = (*Provider)(nil)
+var (
+	_ sandbox.Provider = (*Provider)(nil)
+	_ sandbox.Preparer = (*Provider)(nil)
+)
 
 // connectLimit bounds the first question to an engine.
 const connectLimit = 15 * time.Second
@@ -78,7 +81,7 @@ func New(c Config) (*Provider, error) {
 	}
 	p.chooseServer()
 	p.life, p.end = context.WithCancel(context.Background())
-	p.images = newImages(p.life, e, c)
+	p.images = newImages(p.life, e, c, buildLabels(p.labels("")))
 	return p, nil
 }
 
@@ -171,18 +174,13 @@ func (p *Provider) create(ctx context.Context, spec sandbox.Spec) (*box, error) 
 		return nil, err
 	}
 	defer p.creating.Done()
-	image, err := p.image(ctx, spec)
+	release := p.Retain(spec)
+	s, err := p.createFromImage(ctx, spec)
 	if err != nil {
+		release()
 		return nil, err
 	}
-	if err := p.starts.acquire(ctx); err != nil {
-		return nil, err
-	}
-	s, err := p.startSandbox(ctx, spec, image)
-	p.starts.release(err == nil || context.Cause(ctx) != nil)
-	if err != nil {
-		return nil, err
-	}
+	s.release = release
 	if err := s.awaitHealthy(ctx, spec.Healthcheck); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
@@ -198,6 +196,25 @@ func (p *Provider) create(ctx context.Context, spec sandbox.Spec) (*box, error) 
 	return s, nil
 }
 
+// createFromImage makes and starts a container, and once more when its image was
+// removed between looking for it and using it.
+func (p *Provider) createFromImage(ctx context.Context, spec sandbox.Spec) (*box, error) {
+	for try := 1; ; try++ {
+		image, err := p.images.of(ctx, spec)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.starts.acquire(ctx); err != nil {
+			return nil, err
+		}
+		s, err := p.startSandbox(ctx, spec, image)
+		p.starts.release(err == nil || context.Cause(ctx) != nil)
+		if err == nil || try > 1 || !errors.Is(err, errNoImage) {
+			return s, err
+		}
+	}
+}
+
 // enter registers a running Create.
 func (p *Provider) enter() error {
 	p.mu.Lock()
@@ -207,19 +224,6 @@ func (p *Provider) enter() error {
 	}
 	p.creating.Add(1)
 	return nil
-}
-
-// image returns the image of a spec, which the engine then has.
-func (p *Provider) image(ctx context.Context, spec sandbox.Spec) (imageInfo, error) {
-	switch {
-	case spec.Build != "":
-		return p.images.built(ctx, spec.Build)
-	case spec.Image != "":
-		return p.images.named(ctx, spec.Image)
-	case p.config.Image != "":
-		return p.images.named(ctx, p.config.Image)
-	}
-	return imageInfo{}, errors.New("neither the item nor the configuration names an image; set env.docker_image (--env.docker_image IMAGE)")
 }
 
 // warnOnce tells the user of something that works less well than it could.
@@ -253,7 +257,7 @@ func (p *Provider) Close(ctx context.Context) error {
 	if again {
 		return nil
 	}
-	p.images.stop() // pulls and builds end now
+	p.images.stop(errStopped) // pulls and builds end now
 	var g errgroup.Group
 	g.SetLimit(8)
 	errs := make([]error, len(left))
@@ -262,7 +266,7 @@ func (p *Provider) Close(ctx context.Context) error {
 	}
 	_ = g.Wait() // the functions keep their errors
 	p.creating.Wait()
-	p.images.wait()
+	p.images.close()
 	p.end()
 	return errors.Join(errors.Join(errs...), p.engine.close())
 }

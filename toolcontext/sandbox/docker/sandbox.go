@@ -36,6 +36,8 @@ type box struct {
 	container string // id
 	info      sandbox.Info
 
+	release func() // lets go of the image
+
 	closing  sync.Once
 	closeErr error
 }
@@ -100,6 +102,9 @@ func (s *box) close(ctx context.Context) error {
 	_ = s.driver.Close(bounded)
 	err := s.provider.removeContainer(ctx, s.container)
 	s.provider.forget(s)
+	if s.release != nil {
+		s.release()
+	}
 	if err != nil {
 		return fmt.Errorf("close sandbox %s: %w", s.info.ID, err)
 	}
