@@ -87,6 +87,10 @@ func (c *cleanupCommand) Run(s *session) error {
 		n := 0
 		if err == nil {
 			n, err = provider.Reap(ctx)
+			if p, ok := provider.(*docker.Provider); ok {
+				_, networkErr := p.RemoveNetwork(ctx) // made again when it is needed
+				err = errors.Join(err, networkErr)
+			}
 			err = errors.Join(err, closeProvider(provider))
 		}
 		if n > 0 || err == nil {

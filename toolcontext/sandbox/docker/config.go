@@ -45,8 +45,8 @@ type Config struct {
 	// OpenFiles is how many files a process may have open. Default: 65536, or what the
 	// engine itself may have where that is less.
 	OpenFiles int64
-	// Network is what containers get whose Spec does not say. Default: the engine's
-	// bridge.
+	// Network is what containers get whose Spec does not say. Default: a bridge that all
+	// sandboxes share and where they do not reach each other.
 	Network sandbox.Network
 	// MaxStarting is how many containers start at once when the engine is warm.
 	// Default: 8.

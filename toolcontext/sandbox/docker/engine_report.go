@@ -48,12 +48,19 @@ func (e *engine) describe(ctx context.Context, r *Report) error {
 // bridge returns the address ranges of the network that sandboxes share; none where
 // the engine has no such network.
 func (e *engine) bridge(ctx context.Context) ([]string, error) {
-	found, err := e.api.NetworkInspect(ctx, "bridge", network.InspectOptions{})
+	name, err := e.networkID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if name == "" {
+		name = defaultBridge // as long as no sandbox needed one; its ranges come from the same pool
+	}
+	found, err := e.api.NetworkInspect(ctx, name, network.InspectOptions{})
 	if errdefs.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look at the network bridge: %w", err)
+		return nil, fmt.Errorf("look at the network %s: %w", name, err)
 	}
 	var ranges []string
 	for _, c := range found.IPAM.Config {

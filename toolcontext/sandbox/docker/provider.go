@@ -37,6 +37,9 @@ type Provider struct {
 	life context.Context // ends when Close has closed all sandboxes
 	end  context.CancelFunc
 
+	networking chan struct{} // held while network is looked for
+	network    string        // the shared network's id, once it is known
+
 	mu       sync.Mutex
 	closed   bool
 	open     map[*box]struct{}
@@ -75,6 +78,8 @@ func New(c Config) (*Provider, error) {
 		upload: c.Upload,
 		open:   map[*box]struct{}{},
 		warned: map[string]bool{},
+
+		networking: make(chan struct{}, 1),
 	}
 	if e.info.OS != "linux" {
 		return nil, errors.Join(fmt.Errorf("the engine at %s runs %s containers; switch it to linux ones", at.host, e.info.OS), e.close())

@@ -28,13 +28,19 @@ const (
 func (p *Provider) startSandbox(ctx context.Context, spec sandbox.Spec, image imageInfo) (*box, error) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.config.StartLimit)
 	defer cancel()
-	name := newName()
-	s, err := p.startNamed(bounded, name, spec, image)
-	if err != nil && refusesLimits(err) {
-		p.takeFewFiles()
-		if err = p.removeContainer(ctx, name); err == nil {
-			name = newName()
-			s, err = p.startNamed(bounded, name, spec, image)
+	var (
+		s    *box
+		name string
+		err  error
+	)
+	for range 3 { // once more for each thing that can be mended
+		name = newName()
+		s, err = p.startNamed(bounded, name, spec, image)
+		if err == nil || !p.mend(bounded, err) {
+			break
+		}
+		if removeErr := p.removeContainer(ctx, name); removeErr != nil {
+			return nil, errors.Join(err, removeErr)
 		}
 	}
 	if err == nil && context.Cause(ctx) != nil {
@@ -44,6 +50,19 @@ func (p *Provider) startSandbox(ctx context.Context, spec sandbox.Spec, image im
 		return nil, errors.Join(err, p.removeContainer(ctx, name))
 	}
 	return s, nil
+}
+
+// mend changes what made a start fail, where that can be done.
+func (p *Provider) mend(ctx context.Context, err error) bool {
+	switch {
+	case refusesLimits(err):
+		p.takeFewFiles()
+	case refusesNetwork(err):
+		p.forgetNetwork(ctx) // somebody cleaned up
+	default:
+		return false
+	}
+	return true
 }
 
 // newName returns the name of a container, which no other has.
@@ -59,6 +78,11 @@ func (p *Provider) takeFewFiles() {
 
 func (p *Provider) startNamed(ctx context.Context, name string, spec sandbox.Spec, image imageInfo) (*box, error) {
 	plan := p.plan(name, spec, image)
+	network, err := p.networkMode(ctx, orElse(spec.Network, p.config.Network))
+	if err != nil {
+		return nil, fmt.Errorf("find the network of the containers: %w", err)
+	}
+	plan.Network = network
 	id, err := p.createContainer(ctx, &plan, image)
 	if err != nil {
 		return nil, fmt.Errorf("create a container from the image %s: %w", plan.Image, err)
@@ -105,7 +129,6 @@ func (p *Provider) plan(name string, spec sandbox.Spec, image imageInfo) plan {
 		Dir:       workDir(spec, image),
 		Env:       containerEnv(spec),
 		Labels:    p.labels(spec.Rollout),
-		Network:   string(orElse(spec.Network, c.Network)),
 		CPUs:      orElse(spec.CPUs, c.CPUs),
 		Memory:    max(orElse(spec.MemoryBytes, c.MemoryBytes), 0),
 		PIDs:      max(orElse(spec.PIDs, c.PIDs), 0),
