@@ -35,8 +35,9 @@ type configFlagSet struct {
 	flags *configFlags
 }
 
-func (f *configFlagSet) load(s *session, mode config.Mode, withoutKeys bool) (*config.Resolved, error) {
-	flags := f.flags.given()
+// load resolves the configuration; more are flags that the command itself sets.
+func (f *configFlagSet) load(s *session, mode config.Mode, withoutKeys bool, more ...config.Flag) (*config.Resolved, error) {
+	flags := append(f.flags.given(), more...)
 	if f.Environment != "" {
 		flags = append(flags, config.Flag{Name: "environment", Value: f.Environment})
 	}
@@ -244,24 +245,30 @@ func (j *job) resumeCommand(dir string) string {
 	if program == "" {
 		program = j.name
 	}
-	parts := []string{program, string(j.mode)}
-	if j.flags.File != "" {
-		parts = append(parts, "--config", shellWord(j.flags.File))
+	parts := append([]string{program, string(j.mode)}, j.flags.words()...)
+	return strings.Join(append(parts, "--run-dir", shellWord(dir), "--resume"), " ")
+}
+
+// words are the flags as a user typed them, without secrets.
+func (f *configFlagSet) words() []string {
+	var parts []string
+	if f.File != "" {
+		parts = append(parts, "--config", shellWord(f.File))
 	}
-	if j.flags.Environment != "" {
-		parts = append(parts, "--environment", shellWord(j.flags.Environment))
+	if f.Environment != "" {
+		parts = append(parts, "--environment", shellWord(f.Environment))
 	}
-	if j.flags.Agent != "" {
-		parts = append(parts, "--agent", shellWord(j.flags.Agent))
+	if f.Agent != "" {
+		parts = append(parts, "--agent", shellWord(f.Agent))
 	}
-	for _, f := range j.flags.flags.given() {
-		if f.Name == "openai.api_key" {
+	for _, given := range f.flags.given() {
+		if given.Name == "openai.api_key" {
 			parts = append(parts, "--openai.api_key=…")
 			continue
 		}
-		parts = append(parts, "--"+f.Name+"="+shellWord(f.Value))
+		parts = append(parts, "--"+given.Name+"="+shellWord(given.Value))
 	}
-	return strings.Join(append(parts, "--run-dir", shellWord(dir), "--resume"), " ")
+	return parts
 }
 
 func shellWord(s string) string {
