@@ -12,6 +12,7 @@ const (
 	ExitOK          = 0
 	ExitBelow       = 1   // the run finished, but below --fail-under or with too many unscored rollouts
 	ExitProblems    = 1   // doctor found something that keeps runs from working
+	ExitUnsound     = 1   // validate found items that are not sound
 	ExitUsage       = 2   // wrong flags, configuration or run directory; nothing was run
 	ExitModel       = 3   // the model endpoint
 	ExitSandbox     = 4   // the sandbox engine

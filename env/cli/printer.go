@@ -70,6 +70,9 @@ type textPrinter struct {
 }
 
 func (p *textPrinter) Begin(cfg *config.Resolved, dir, modelName string) {
+	p.mu.Lock()
+	p.finished, p.scored, p.unscored, p.sum = 0, 0, 0, 0 // a command may have several runs
+	p.mu.Unlock()
 	fmt.Fprintf(p.err, "%s %s · %s · sandbox %s\nresults: %s\n", cfg.Mode, cfg.Environment, modelName, cfg.Env.TerminalBackend, dir)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/env/validation"
 	"github.com/hermes-env/hermes-env/parsers"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/tools"
@@ -94,6 +95,8 @@ type job struct {
 	definition  env.Definition
 	environment env.Environment
 	registry    *tools.Registry
+	items       itemSelection
+	skipped     []validation.Verdict // on the items left out
 	out         printer
 }
 
@@ -163,12 +166,18 @@ func (j *job) run(ctx context.Context, drain <-chan struct{}, failUnder *float64
 	if err := j.environment.Setup(ctx); err != nil {
 		return fail(ExitUsage, fmt.Errorf("set up environment %s: %w", j.cfg.Environment, err))
 	}
+	if err := j.selectItems(ctx); err != nil {
+		return fail(ExitUsage, err)
+	}
 	store, err := j.openStore()
 	if err != nil {
 		return err
 	}
 	for _, r := range store.Repairs() {
 		j.out.Note("repaired " + r)
+	}
+	if err := j.keepSkipped(store); err != nil {
+		return errors.Join(fail(ExitStore, err), store.Close(trajectories.StatusFailed))
 	}
 	summary, runErr := j.runIn(ctx, drain, store, provider, client)
 	status := trajectories.StatusDone
@@ -208,6 +217,7 @@ func (j *job) runIn(ctx context.Context, drain <-chan struct{}, store *trajector
 		Mode: j.mode, Config: j.cfg.Env, Environment: j.environment, Agent: env.Agent(j.cfg.Agent),
 		Model: client.client, ModelName: client.name, RawText: client.rawText, GroupsInFlight: j.cfg.GroupsInFlight(),
 		Provider: provider, Registry: j.registry, Store: store, Groups: groups,
+		Select: j.items.keep, Selected: j.items.size,
 		Observer: j.out, Drain: drain,
 	})
 	if err != nil {
@@ -216,6 +226,9 @@ func (j *job) runIn(ctx context.Context, drain <-chan struct{}, store *trajector
 	j.out.Begin(j.cfg, store.Dir(), client.describe())
 	summary, err := runner.Run(ctx)
 	j.out.End()
+	if len(j.skipped) > 0 && summary != nil {
+		summary.Metrics = append(summary.Metrics, env.Metric{Name: "eval/skipped_unsound_items", Value: float64(len(j.skipped))})
+	}
 	if groups != nil {
 		err = errors.Join(err, fail(ExitStore, groups.Close()))
 	}

@@ -1,0 +1,366 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hermes-env/hermes-env/env"
+	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/env/validation"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+	"github.com/hermes-env/hermes-env/trajectories"
+)
+
+type validateCommand struct {
+	Repeat int    `name:"repeat" default:"1" placeholder:"K" help:"Attempts of each agent at each item; with several, results that differ are found."`
+	RunDir string `name:"run-dir" placeholder:"DIR" help:"Directory for the rollouts and verdicts [runs/validate-<environment>-<time>]."`
+	Resume bool   `name:"resume" help:"Go on with the validation in --run-dir: only what is missing runs."`
+	Strict bool   `name:"strict" help:"Count items without a reference solution as not sound."`
+	JSON   bool   `name:"json" help:"Write events and the verdicts to standard output as JSON, one object per line."`
+	configFlagSet
+}
+
+// Run runs the command.
+func (c *validateCommand) Run(s *session) (err error) {
+	if err := c.check(); err != nil {
+		return fail(ExitUsage, err)
+	}
+	v := &validationRun{session: s, command: c, out: newPrinter(s.app.Stdout, s.app.Stderr, c.JSON, s.app.Getenv)}
+	oracle, err := v.phase(env.AgentOracle)
+	if err != nil {
+		return fail(ExitUsage, err)
+	}
+	nop, err := v.phase(env.AgentNop)
+	if err != nil {
+		return fail(ExitUsage, err)
+	}
+	if err := v.openDir(oracle.cfg.Environment); err != nil {
+		return fail(ExitUsage, err)
+	}
+	ctx, drain, release := interruptible(s.ctx, s.app.Signals, oracle.cfg.Env.InterruptGrace.Duration(), v.out)
+	defer release()
+	return v.run(ctx, drain, oracle, nop)
+}
+
+func (c *validateCommand) check() error {
+	switch {
+	case c.Repeat < 1:
+		return fmt.Errorf("--repeat %d: at least one attempt is needed", c.Repeat)
+	case c.Agent != "":
+		return fmt.Errorf("--agent %s: validate runs the agents oracle and nop, one after the other; leave the flag out", c.Agent)
+	case c.Resume && c.RunDir == "":
+		return errors.New("--resume needs the validation to go on with: add --run-dir DIR")
+	}
+	for _, f := range c.flags.given() {
+		if f.Name == "env.attempts" {
+			return errors.New("--env.attempts: validate makes --repeat attempts; use that")
+		}
+	}
+	return nil
+}
+
+// validationRun is one validation from configuration to verdicts.
+type validationRun struct {
+	*session
+	command *validateCommand
+	dir     string
+	out     printer
+	items   []listed
+}
+
+// listed is an item of the validated set, without its content.
+type listed struct {
+	id, digest string
+	solvable   bool // there is a reference solution
+}
+
+// phase is the part of a validation that one agent does: an evaluation of its own,
+// in a run directory below that of the validation.
+type phase struct {
+	*job
+	agent  env.Agent
+	ready  bool              // the environment is set up
+	store  *trajectories.Run // nil until the phase begins
+	status trajectories.Status
+}
+
+// phase resolves the configuration for one agent.
+func (v *validationRun) phase(agent env.Agent) (*phase, error) {
+	flags := &runFlags{JSON: v.command.JSON, configFlagSet: v.command.configFlagSet}
+	flags.Agent = string(agent)
+	cfg, err := flags.load(v.session, config.Evaluate, false, config.Flag{Name: "env.attempts", Value: strconv.Itoa(v.command.Repeat)})
+	if err != nil {
+		return nil, err
+	}
+	cfg.Env.DataDirToSaveEvals = "" // these are no results of an evaluation
+	cfg.Env.SkipUnsound = false
+	if agent == env.AgentOracle {
+		for _, w := range cfg.Warnings {
+			v.out.Warn(w)
+		}
+	}
+	p := &phase{job: &job{session: v.session, flags: flags, mode: config.Evaluate, cfg: cfg, out: v.out}, agent: agent}
+	return p, p.build()
+}
+
+// openDir decides on the directory of the validation. It must be new, or hold a
+// validation when one is to be gone on with.
+func (v *validationRun) openDir(environment string) error {
+	dir := v.command.RunDir
+	if dir == "" {
+		now := time.Now
+		if v.app.Now != nil {
+			now = v.app.Now
+		}
+		base := filepath.Join("runs", "validate-"+environment+"-"+now().Format("20060102-150405"))
+		v.dir = base
+		for n := 2; ; n++ {
+			if _, err := os.Lstat(v.dir); err != nil {
+				return nil
+			}
+			v.dir = fmt.Sprintf("%s-%d", base, n)
+		}
+	}
+	v.dir = dir
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("validate in %s: %w", dir, err)
+	}
+	begun := v.begun(env.AgentOracle) || v.begun(env.AgentNop)
+	switch {
+	case v.command.Resume && !begun:
+		return fmt.Errorf("%s holds no validation: start it without --resume, or check --run-dir", dir)
+	case !v.command.Resume && begun:
+		return fmt.Errorf("%s holds a validation: add --resume to go on with it, or choose another directory with --run-dir", dir)
+	case !v.command.Resume && len(entries) > 0:
+		return fmt.Errorf("%s is not empty (it holds %s): choose another directory with --run-dir", dir, entries[0].Name())
+	}
+	return nil
+}
+
+func (v *validationRun) phaseDir(agent env.Agent) string { return filepath.Join(v.dir, string(agent)) }
+
+func (v *validationRun) begun(agent env.Agent) bool {
+	_, err := os.Stat(filepath.Join(v.phaseDir(agent), "run.json"))
+	return err == nil
+}
+
+func (v *validationRun) run(ctx context.Context, drain <-chan struct{}, oracle, nop *phase) (err error) {
+	provider, err := oracle.newProvider()
+	if err != nil {
+		return fail(ExitSandbox, err)
+	}
+	defer func() { err = errors.Join(err, fail(ExitSandbox, closeProvider(provider))) }()
+	if n, err := provider.Reap(ctx); err != nil {
+		v.out.Warn(fmt.Sprintf("look for sandboxes of dead runs: %v", err))
+	} else if n > 0 {
+		v.out.Note(fmt.Sprintf("removed %d sandboxes that a dead run had left behind", n))
+	}
+	if err := v.list(ctx, oracle, nop); err != nil {
+		return fail(ExitUsage, err)
+	}
+	phases := []*phase{oracle, nop}
+	if v.solvable() == 0 {
+		v.out.Note("there are no reference solutions: only doing nothing is tried")
+		phases = phases[1:]
+	}
+	var runErr error
+	for _, p := range phases {
+		if runErr = v.runPhase(ctx, drain, p, provider); runErr != nil {
+			break
+		}
+	}
+	report, judgeErr := v.judge(oracle, nop)
+	for _, p := range phases {
+		if p.store != nil {
+			runErr = errors.Join(runErr, fail(ExitStore, p.store.Close(p.status)))
+		}
+	}
+	if judgeErr != nil {
+		return errors.Join(runErr, fail(ExitStore, judgeErr))
+	}
+	v.print(report)
+	if runErr != nil {
+		v.out.Note("go on from here with: " + v.resumeCommand())
+		return runErr
+	}
+	return v.verdict(report)
+}
+
+// list finds out what items there are. An environment with a held-out set then
+// serves both phases; another one is made anew for each, because listing took its
+// items.
+func (v *validationRun) list(ctx context.Context, oracle, nop *phase) error {
+	e := oracle.environment
+	if err := e.Setup(ctx); err != nil {
+		return fmt.Errorf("set up environment %s: %w", oracle.cfg.Environment, err)
+	}
+	for item, err := range env.EvalItems(ctx, e) {
+		if err != nil {
+			return err
+		}
+		v.items = append(v.items, listed{item.ID, item.Digest, env.HasSolution(e, item)})
+	}
+	if len(v.items) == 0 {
+		return fmt.Errorf("environment %s has no items to validate", oracle.cfg.Environment)
+	}
+	if _, ok := e.(env.Evaluator); ok {
+		nop.environment = e
+		oracle.ready, nop.ready = true, true
+		return nil
+	}
+	return oracle.build()
+}
+
+// solvable returns how many items have a reference solution.
+func (v *validationRun) solvable() int {
+	n := 0
+	for _, item := range v.items {
+		if item.solvable {
+			n++
+		}
+	}
+	return n
+}
+
+// runPhase lets one agent try every item that is for it.
+func (v *validationRun) runPhase(ctx context.Context, drain <-chan struct{}, p *phase, provider sandbox.Provider) error {
+	if !p.ready {
+		if err := p.environment.Setup(ctx); err != nil {
+			return fail(ExitUsage, fmt.Errorf("set up environment %s: %w", p.cfg.Environment, err))
+		}
+	}
+	p.flags.RunDir, p.flags.Resume = v.phaseDir(p.agent), v.begun(p.agent)
+	store, err := p.openStore()
+	if err != nil {
+		return err
+	}
+	for _, r := range store.Repairs() {
+		v.out.Note("repaired " + r)
+	}
+	p.store, p.status = store, trajectories.StatusFailed
+	if solvable := v.solvable(); p.agent == env.AgentOracle && solvable < len(v.items) {
+		p.items = itemSelection{size: solvable, keep: func(item env.Item) bool { return env.HasSolution(p.environment, item) }}
+	}
+	summary, err := p.runIn(ctx, drain, store, provider, &modelClient{name: "agent " + string(p.agent)})
+	switch {
+	case err == nil:
+		p.status = trajectories.StatusDone
+	case errors.Is(err, env.ErrInterrupted):
+		p.status = trajectories.StatusInterrupted
+	}
+	if summary != nil && !errors.Is(err, env.ErrStore) {
+		err = errors.Join(err, fail(ExitStore, p.writeResults(store, summary)))
+	}
+	return err
+}
+
+// judge makes a verdict of what was recorded for each item, and keeps the verdicts.
+func (v *validationRun) judge(oracle, nop *phase) (*validationReport, error) {
+	report := &validationReport{RunDir: v.dir, Environment: nop.cfg.Environment, Repeats: v.command.Repeat}
+	for _, item := range v.items {
+		verdict := validation.Verdict{
+			Environment: nop.cfg.Environment, ItemID: item.id, ItemDigest: item.digest,
+			Config: nop.cfg.Digest, Version: Version(), Run: v.dir,
+		}
+		if absolute, err := filepath.Abs(v.dir); err == nil {
+			verdict.Run = absolute
+		}
+		nops, err := v.attempts(nop.store, item)
+		if err != nil {
+			return nil, err
+		}
+		var oracles []*trajectories.Rollout
+		finished := len(nops) > 0
+		if item.solvable {
+			if oracles, err = v.attempts(oracle.store, item); err != nil {
+				return nil, err
+			}
+			finished = finished && len(oracles) > 0
+		}
+		if !finished || verdict.Judge(oracles, nops) != nil {
+			report.Unfinished++
+			continue
+		}
+		report.Verdicts = append(report.Verdicts, verdict)
+	}
+	return report, v.keep(report)
+}
+
+// attempts loads the rollouts of an item; none unless all of them were made.
+func (v *validationRun) attempts(store *trajectories.Run, item listed) ([]*trajectories.Rollout, error) {
+	if store == nil {
+		return nil, nil
+	}
+	var rollouts []*trajectories.Rollout
+	for attempt := range v.command.Repeat {
+		key := trajectories.Key{ItemID: item.id, Attempt: attempt}
+		if entry, ok := store.Lookup(key); !ok || entry.ItemDigest != item.digest {
+			return nil, nil
+		}
+		r, err := store.Load(key)
+		if err != nil {
+			return nil, err
+		}
+		rollouts = append(rollouts, r)
+	}
+	return rollouts, nil
+}
+
+// keep writes the verdicts into the directory of the validation and adds them to
+// those that evaluate looks at.
+func (v *validationRun) keep(report *validationReport) error {
+	if len(report.Verdicts) == 0 {
+		return nil
+	}
+	if err := validation.Write(filepath.Join(v.dir, validation.FileName), report.Verdicts); err != nil {
+		return err
+	}
+	path, ok := validation.DefaultPath(v.app.Getenv)
+	if !ok {
+		v.out.Warn("there is no home directory to keep the verdicts in: evaluate will not know of them")
+		return nil
+	}
+	if err := validation.Append(path, report.Verdicts...); err != nil {
+		v.out.Warn(fmt.Sprintf("%v; evaluate will not know of these verdicts", err))
+		return nil
+	}
+	report.Kept = path
+	return nil
+}
+
+// verdict turns a finished validation into success or exit code 1.
+func (v *validationRun) verdict(report *validationReport) error {
+	bad := 0
+	for _, verdict := range report.Verdicts {
+		if verdict.Kind.Unsound() || v.command.Strict && verdict.Kind != validation.Sound {
+			bad++
+		}
+	}
+	switch {
+	case report.Unfinished > 0:
+		return fail(ExitUnsound, fmt.Errorf("%d items could not be tried as often as they should", report.Unfinished))
+	case bad > 0:
+		return fail(ExitUnsound, fmt.Errorf("%d of %d items are not sound", bad, len(report.Verdicts)))
+	}
+	return nil
+}
+
+func (v *validationRun) resumeCommand() string {
+	program := v.app.Command
+	if program == "" {
+		program = v.name
+	}
+	parts := append([]string{program, "validate"}, v.command.words()...)
+	if v.command.Strict {
+		parts = append(parts, "--strict")
+	}
+	return strings.Join(append(parts, "--repeat", strconv.Itoa(v.command.Repeat), "--run-dir", shellWord(v.dir), "--resume"), " ")
+}
