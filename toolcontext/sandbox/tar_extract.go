@@ -47,7 +47,7 @@ func ExtractTar(ctx context.Context, r io.Reader, dir string, limits TarLimits) 
 		return fmt.Errorf("open the target directory: %w", err)
 	}
 	defer root.Close()
-	x := extraction{root: root, limits: limits, buf: make([]byte, 64<<10)}
+	x := extraction{root: root, limits: limits, buf: make([]byte, 128<<10)}
 	err = x.all(ctx, tar.NewReader(contextReader{ctx, r}))
 	return errors.Join(err, x.finishDirs())
 }

@@ -29,7 +29,7 @@ func WriteTar(ctx context.Context, w io.Writer, name string) error {
 	if top == string(filepath.Separator) || top == ".." {
 		top = "."
 	}
-	a := archive{tw: tw, top: top, buf: make([]byte, 64<<10)}
+	a := archive{tw: tw, top: top, buf: make([]byte, 128<<10)}
 	if info.IsDir() {
 		err = a.tree(ctx, name)
 	} else {

@@ -13,47 +13,41 @@ import (
 var errStopped = errors.New("the other side reads no more")
 
 // channel is one request under way: a stream of bytes in each direction, neither
-// with more than windowSize bytes unread.
+// with more bytes unread than its window.
 type channel struct {
 	m  *mux
 	id uint32
 
-	mu       sync.Mutex
-	changed  sync.Cond
-	in       []byte // received and not read: in[off:]
-	off      int
-	allowed  int   // bytes the other side may still send
-	consumed int   // bytes read that it has not been told of
-	inEnd    error // what follows in; nil while more may come
-	credit   int   // bytes this side may still send
-	outEnd   error // why this side may send no more
+	mu      sync.Mutex
+	changed sync.Cond
+	in      queue  // received and not read
+	window  window // what the other side may send
+	inEnd   error  // what follows in; nil while more may come
+	credit  int    // bytes this side may still send
+	outEnd  error  // why this side may send no more
 
 	gaveUp   bool   // the client has cancelled, or is told to have
 	onCancel func() // server: what to do then
 }
 
 func newChannel(m *mux, id uint32) *channel {
-	ch := &channel{m: m, id: id, allowed: windowSize, credit: windowSize}
+	ch := &channel{m: m, id: id, window: newWindow(), credit: firstWindow}
 	ch.changed.L = &ch.mu
 	return ch
 }
 
-// received takes bytes from the other side.
-func (ch *channel) received(p []byte, last bool) error {
+// received takes the bytes of a frame from the other side.
+func (ch *channel) received(f frame, last bool) error {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	if len(p) > ch.allowed {
-		return fmt.Errorf("%w: channel %d sends %d bytes where %d are allowed", errProtocol, ch.id, len(p), ch.allowed)
+	if !ch.window.take(len(f.payload)) {
+		return fmt.Errorf("%w: channel %d sends %d bytes where %d are allowed", errProtocol, ch.id, len(f.payload), ch.window.allowed)
 	}
-	if ch.inEnd != nil {
-		return nil // this side reads no more
+	if ch.inEnd != nil { // this side reads no more
+		ch.m.free.put(f.whole)
+		return nil
 	}
-	ch.allowed -= len(p)
-	if ch.off > 0 && len(ch.in)+len(p) > cap(ch.in) {
-		ch.in = append(ch.in[:0], ch.in[ch.off:]...)
-		ch.off = 0
-	}
-	ch.in = append(ch.in, p...)
+	ch.in.push(f.payload, f.whole)
 	if last {
 		ch.inEnd = io.EOF
 		if ch.outEnd == nil && ch.m.client { // the answer is complete
@@ -141,23 +135,17 @@ func (ch *channel) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	ch.mu.Lock()
-	for ch.off == len(ch.in) && ch.inEnd == nil {
+	for ch.in.size == 0 && ch.inEnd == nil {
 		ch.changed.Wait()
 	}
-	if ch.off == len(ch.in) {
+	if ch.in.size == 0 {
 		defer ch.mu.Unlock()
 		return 0, ch.inEnd
 	}
-	n := copy(p, ch.in[ch.off:])
-	ch.off += n
-	if ch.off == len(ch.in) {
-		ch.in, ch.off = ch.in[:0], 0
-	}
-	ch.consumed += n
+	n := ch.in.read(p, &ch.m.free)
 	grant := 0
-	if ch.consumed >= windowSize/2 && ch.inEnd == nil {
-		grant, ch.consumed = ch.consumed, 0
-		ch.allowed += grant
+	if ch.inEnd == nil {
+		grant = ch.window.read(n, &ch.m.growth)
 	}
 	ch.mu.Unlock()
 	if grant > 0 {
@@ -198,6 +186,41 @@ func (ch *channel) Write(p []byte) (int, error) {
 	return sent, nil
 }
 
+// place sends the first n bytes of a block's payload, which is overwritten.
+func (ch *channel) place(b *block, n int) error {
+	for sent := 0; sent < n; {
+		k, err := ch.reserve(n - sent)
+		if err != nil {
+			return err
+		}
+		// The header takes the place of bytes that are sent, or of none.
+		if err := ch.m.sendPlaced(ch.id, b[sent:sent+headerSize+k]); err != nil {
+			return err
+		}
+		sent += k
+	}
+	return nil
+}
+
+// copyFrom sends what a reader gives until its end, as it comes. The errors of the
+// reader and of the stream are apart: the other side may say better what is wrong.
+func (ch *channel) copyFrom(r io.Reader) (readErr, sendErr error) {
+	b := ch.m.free.get()
+	defer ch.m.free.put(b)
+	for {
+		n, err := r.Read(b[headerSize:])
+		if sendErr = ch.place(b, n); sendErr != nil {
+			return nil, sendErr
+		}
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		if err != nil {
+			return err, nil
+		}
+	}
+}
+
 // finish sends the last bytes.
 func (ch *channel) finish(p []byte) error {
 	for {
@@ -226,7 +249,7 @@ func (ch *channel) stop() {
 	if !ended {
 		ch.inEnd = io.ErrClosedPipe
 	}
-	ch.in, ch.off = nil, 0
+	ch.in = queue{}
 	ch.changed.Broadcast()
 	ch.mu.Unlock()
 	if !ended {
@@ -251,6 +274,9 @@ func (ch *channel) release() {
 	delete(ch.m.channels, ch.id)
 	ch.m.mu.Unlock()
 	ch.abort(io.ErrClosedPipe)
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.window.giveBack(&ch.m.growth)
 }
 
 // message reads one length-prefixed message of at most limit bytes. Memory grows
@@ -264,7 +290,7 @@ func (ch *channel) message(limit int) ([]byte, error) {
 	if n > int64(limit) {
 		return nil, fmt.Errorf("%w: message of %d bytes, more than %d", errProtocol, n, limit)
 	}
-	buf := make([]byte, 0, min(n, windowSize))
+	buf := make([]byte, 0, min(n, firstWindow))
 	for int64(len(buf)) < n {
 		if len(buf) == cap(buf) {
 			grown := make([]byte, len(buf), min(n, 2*int64(cap(buf))))

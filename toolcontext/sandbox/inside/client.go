@@ -337,8 +337,8 @@ func (c *Client) Exec(ctx context.Context, cmd sandbox.Command) (sandbox.Result,
 		// Nobody waits for this one: its source may block for as long as it likes. The
 		// end of the request ends the copy at its next write.
 		go func() {
-			_, err := io.CopyBuffer(struct{ io.Writer }{k.channel}, struct{ io.Reader }{cmd.Stdin}, make([]byte, maxPayload))
-			if !errors.Is(err, errStopped) {
+			// What a source that fails has given is all there is.
+			if _, err := k.copyFrom(cmd.Stdin); !errors.Is(err, errStopped) {
 				_ = k.channel.finish(nil) // a command need not read its input
 			}
 		}()

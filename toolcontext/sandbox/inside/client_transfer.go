@@ -27,13 +27,12 @@ func (c *Client) Upload(ctx context.Context, tar io.Reader, dir string) error {
 		return err
 	}
 	defer k.finish()
-	source := &sourceReader{r: tar}
-	// Whatever goes wrong with writing, the server's answer says why.
-	_, err = io.CopyBuffer(struct{ io.Writer }{k.channel}, source, make([]byte, maxPayload))
-	if source.err != nil {
-		return fmt.Errorf("upload to %s: read the archive: %w", dir, source.err)
+	// Whatever goes wrong with sending, the server's answer says why.
+	readErr, sendErr := k.copyFrom(tar)
+	if readErr != nil {
+		return fmt.Errorf("upload to %s: read the archive: %w", dir, readErr)
 	}
-	if err == nil {
+	if sendErr == nil {
 		_ = k.channel.finish(nil) // the answer says what is wrong with it
 	}
 	if _, err := c.answered(k, 0); err != nil {
@@ -43,20 +42,6 @@ func (c *Client) Upload(ctx context.Context, tar io.Reader, dir string) error {
 		return err
 	}
 	return nil
-}
-
-// sourceReader keeps the error of the caller's reader apart from the stream's.
-type sourceReader struct {
-	r   io.Reader
-	err error
-}
-
-func (s *sourceReader) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
-	return n, err
 }
 
 // Download returns a file or directory as a tar stream; see sandbox.Sandbox. Its

@@ -9,12 +9,15 @@ import (
 )
 
 // preamble is what each side sends first: a name and the protocol's version.
-const preamble = "HermEnv\x01"
+const preamble = "HermEnv\x02"
 
 // Limits of the protocol.
 const (
-	maxPayload  = 32 << 10  // bytes in one frame
-	windowSize  = 256 << 10 // bytes of one channel that may be under way, unread
+	maxPayload  = 128 << 10 // bytes in one frame
+	copied      = 64 << 10  // frames up to this many bytes are copied, bigger ones kept as they are
+	firstWindow = 256 << 10 // bytes of one channel that may be under way, unread, at first
+	maxWindow   = 2 << 20   // the same at most
+	maxGrowth   = 16 << 20  // bytes that the windows of one stream may grow by altogether
 	maxChannels = 4096      // requests under way that a server takes
 	maxRequest  = 64 << 20  // bytes of one request without its streams
 	maxMessage  = 8 << 10   // bytes of an error's text
@@ -40,11 +43,13 @@ const headerSize = 9 // length (4), type (1), channel (4), all big endian
 // errProtocol is wrapped by what a well-behaved other side can't have sent.
 var errProtocol = errors.New("protocol error")
 
-// frame is one frame; its payload is only valid until the next is read.
+// frame is one frame. Its payload is only valid until the next is read, unless it
+// came in a block, which belongs to whoever got the frame.
 type frame struct {
 	kind    frameType
 	channel uint32
 	payload []byte
+	whole   *block
 }
 
 // appendHeader appends the header of a frame with n bytes of payload.
@@ -56,12 +61,14 @@ func appendHeader(b []byte, kind frameType, channel uint32, n int) []byte {
 
 // frameReader reads frames of bounded size.
 type frameReader struct {
-	r   *bufio.Reader
-	buf []byte
+	r    *bufio.Reader
+	buf  []byte
+	free *blocks
 }
 
-func newFrameReader(r io.Reader) *frameReader {
-	return &frameReader{r: bufio.NewReaderSize(r, 64<<10), buf: make([]byte, maxPayload)}
+// The reader's buffer is small, so that most of a big frame goes straight to its block.
+func newFrameReader(r io.Reader, free *blocks) *frameReader {
+	return &frameReader{r: bufio.NewReaderSize(r, 16<<10), buf: make([]byte, copied), free: free}
 }
 
 // preamble reads the other side's preamble.
@@ -97,7 +104,12 @@ func (f *frameReader) next() (frame, error) {
 	if n > maxPayload {
 		return frame{}, fmt.Errorf("%w: frame of %d bytes, more than %d", errProtocol, n, maxPayload)
 	}
-	fr.payload = f.buf[:n]
+	if n > copied {
+		fr.whole = f.free.get()
+		fr.payload = fr.whole[headerSize : headerSize+n]
+	} else {
+		fr.payload = f.buf[:n]
+	}
 	if _, err := io.ReadFull(f.r, fr.payload); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF

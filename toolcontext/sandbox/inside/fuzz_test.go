@@ -32,7 +32,7 @@ func FuzzServerFrames(f *testing.F) {
 		require.Error(t, err)
 		require.LessOrEqual(t, len(accepted), maxChannels)
 		for _, ch := range accepted {
-			require.LessOrEqual(t, len(ch.in), windowSize)
+			require.LessOrEqual(t, ch.in.size, firstWindow)
 			b, err := ch.message(1 << 20)
 			if err != nil {
 				continue

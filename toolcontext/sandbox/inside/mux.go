@@ -21,9 +21,13 @@ type mux struct {
 	client bool   // this side opens the channels
 	closer func() // breaks the stream, so that reads and writes return
 
+	free   blocks
+	growth atomic.Int64 // bytes that windows may still grow by
+
 	writing sync.Mutex
 	writers atomic.Int32 // who writes or waits to
 	out     *bufio.Writer
+	direct  io.Writer // what out writes to
 
 	opening sync.Mutex // makes ids appear on the stream in order
 
@@ -35,13 +39,16 @@ type mux struct {
 }
 
 func newMux(in io.Reader, out io.Writer, closer func()) *mux {
-	return &mux{
-		frames:   newFrameReader(in),
+	m := &mux{
 		out:      bufio.NewWriterSize(out, 64<<10),
+		direct:   out,
 		closer:   closer,
 		channels: map[uint32]*channel{},
 		done:     make(chan struct{}),
 	}
+	m.frames = newFrameReader(in, &m.free)
+	m.growth.Store(maxGrowth)
+	return m
 }
 
 // greet sends the preamble.
@@ -107,6 +114,24 @@ func (m *mux) send(kind frameType, id uint32, payload []byte) error {
 	}
 	if err == nil && last {
 		err = m.out.Flush()
+	}
+	if err != nil {
+		err = m.fail(fmt.Errorf("write to the stream: %w", err))
+	}
+	return err
+}
+
+// sendPlaced writes one frame of data whose payload has room for the header before
+// it, without copying it. What others have sent before goes out first.
+func (m *mux) sendPlaced(id uint32, frame []byte) error {
+	m.writers.Add(1)
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	m.writers.Add(-1)
+	appendHeader(frame[:0], frameData, id, len(frame)-headerSize)
+	err := m.out.Flush()
+	if err == nil {
+		_, err = m.direct.Write(frame)
 	}
 	if err != nil {
 		err = m.fail(fmt.Errorf("write to the stream: %w", err))
@@ -202,14 +227,15 @@ func (m *mux) handle(f frame, accept func(*channel)) error {
 	m.mu.Lock()
 	ch := m.channels[f.channel]
 	m.mu.Unlock()
-	if ch == nil {
-		return nil // of a channel that this side has done with
+	if ch == nil { // of a channel that this side has done with
+		m.free.put(f.whole)
+		return nil
 	}
 	switch f.kind {
 	case frameData:
-		return ch.received(f.payload, false)
+		return ch.received(f, false)
 	case frameEnd:
-		return ch.received(f.payload, true)
+		return ch.received(f, true)
 	case frameFail:
 		ch.failed(f.payload)
 	case frameCancel:
@@ -239,7 +265,7 @@ func (m *mux) accepted(f frame, accept func(*channel)) error {
 	ch := newChannel(m, f.channel)
 	m.channels[ch.id] = ch
 	m.mu.Unlock()
-	if err := ch.received(f.payload, false); err != nil {
+	if err := ch.received(f, false); err != nil {
 		return err
 	}
 	accept(ch)

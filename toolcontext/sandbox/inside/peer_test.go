@@ -32,7 +32,7 @@ func hostile(t *testing.T, greeting, answer string) io.ReadWriteCloser {
 		drained := make(chan struct{})
 		go func() {
 			defer close(drained)
-			in := newFrameReader(theirs)
+			in := newFrameReader(theirs, &blocks{})
 			if in.preamble() != nil {
 				close(requested)
 				_, _ = io.Copy(io.Discard, theirs)
@@ -71,7 +71,7 @@ func TestAGreetingThatIsNoneIsSaid(t *testing.T) {
 		"nothing":              {"", "hung up|EOF"},
 		"an error message":     {"exec /hermes-env: no such file or directory\n", "exec /her"},
 		"a short message":      {"oops", "oops"},
-		"another version":      {"HermEnv\x02" + goodGreeting()[8:], "version 2"},
+		"another version":      {"HermEnv\x01" + goodGreeting()[8:], "version 1"},
 		"no greeting":          {preamble, "EOF"},
 		"another frame first":  {preamble + frameOf(frameData, 1, "x"), "before the greeting"},
 		"a malformed greeting": {preamble + frameOf(frameHello, 0, "\xff\xff"), "malformed"},
@@ -117,10 +117,11 @@ func result(exit int64, total uint64, head, tail string) string {
 
 func TestAServerThatLiesIsLost(t *testing.T) {
 	good := result(0, 2, "ab", "")
+	tooMuch := result(0, 1<<40, strings.Repeat("x", noticeRoom+2000), "y")
 	for name, answer := range map[string]string{
 		"nothing":                 " ",
 		"a frame of no type":      frameOf(99, 1, ""),
-		"a frame too long":        "\x00\x01\x00\x00\x03\x00\x00\x00\x01",
+		"a frame too long":        "\x00\x02\x00\x01\x03\x00\x00\x00\x01",
 		"a channel of its own":    frameOf(frameOpen, 7, "x"),
 		"a second greeting":       frameOf(frameHello, 0, ""),
 		"an answer that ends":     frameOf(frameEnd, 1, good[:8]),
@@ -130,9 +131,9 @@ func TestAServerThatLiesIsLost(t *testing.T) {
 		"no exit code":            frameOf(frameEnd, 1, result(999, 0, "", "")),
 		"a negative exit code":    frameOf(frameEnd, 1, result(-1, 0, "", "")),
 		"more kept than written":  frameOf(frameEnd, 1, result(0, 1, "ab", "")),
-		"more kept than asked":    frameOf(frameData, 1, result(0, 1<<40, strings.Repeat("x", noticeRoom), "y")[:maxPayload-1]) + frameOf(frameEnd, 1, result(0, 1<<40, strings.Repeat("x", noticeRoom+2000), "y")[maxPayload-1:]),
+		"more kept than asked":    frameOf(frameData, 1, tooMuch[:9000]) + frameOf(frameEnd, 1, tooMuch[9000:]),
 		"a total below zero":      frameOf(frameEnd, 1, result(0, 1<<63, "", "")),
-		"more than the window":    strings.Repeat(frameOf(frameData, 1, strings.Repeat("\x00", maxPayload)), windowSize/maxPayload+1),
+		"more than the window":    strings.Repeat(frameOf(frameData, 1, strings.Repeat("\x00", maxPayload)), firstWindow/maxPayload+1),
 		"a window of three bytes": frameOf(frameWindow, 1, "abc"),
 		"a window without end":    frameOf(frameWindow, 1, "\xff\xff\xff\xff"),
 		"a malformed failure":     frameOf(frameFail, 1, "\xff"),
@@ -240,7 +241,7 @@ func TestAClientThatBreaksTheRulesIsRefused(t *testing.T) {
 }
 
 func TestMoreThanTheWindowOrTooManyChannelsEndTheStream(t *testing.T) {
-	flood := frameOf(frameOpen, 1, "") + strings.Repeat(frameOf(frameData, 1, strings.Repeat("x", maxPayload)), windowSize/maxPayload)
+	flood := frameOf(frameOpen, 1, "") + strings.Repeat(frameOf(frameData, 1, strings.Repeat("x", maxPayload)), firstWindow/maxPayload)
 	many := ""
 	for i := range maxChannels {
 		many += frameOf(frameOpen, uint32(i+1), "")
@@ -299,7 +300,7 @@ func (a *answers) Write(p []byte) (int, error) {
 
 // failed counts the failures.
 func (a *answers) failed() int {
-	in := newFrameReader(bytes.NewReader(a.Bytes()))
+	in := newFrameReader(bytes.NewReader(a.Bytes()), &blocks{})
 	if in.preamble() != nil {
 		return 0
 	}

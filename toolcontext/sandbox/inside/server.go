@@ -113,6 +113,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, c Config) error {
 		_ = m.fail(err)
 		return fmt.Errorf("greet the client: %w", err)
 	}
+	s.bulkIn, s.bulkOut = newBulk(in), newBulk(out)
 	err = s.serve(ctx)
 	if errors.Is(err, errHungUp) || errors.Is(err, errLeft) {
 		err = nil
@@ -132,6 +133,8 @@ type server struct {
 	stateDir  string
 	requests  sync.WaitGroup
 	processes processTable
+
+	bulkIn, bulkOut *bulk // the stream's ends
 }
 
 // greet exchanges greetings and makes the sandbox that the client's asks for.
@@ -275,6 +278,7 @@ func (s *server) answer(ctx context.Context, ch *channel, kind requestKind, d *d
 		if err := d.end(); err != nil {
 			return err
 		}
+		defer s.bulkIn.begin()()
 		// A client that waits for its own source sends nothing more.
 		defer context.AfterFunc(ctx, func() { ch.abortInput(context.Cause(ctx)) })()
 		if err := s.box.Upload(ctx, ch, dir); err != nil {
@@ -330,8 +334,8 @@ func (s *server) download(ctx context.Context, ch *channel, path string) (err er
 	if _, err := ch.Write(newMessage().message()); err != nil {
 		return err
 	}
-	buf := make([]byte, maxPayload)
-	if _, err := io.CopyBuffer(struct{ io.Writer }{ch}, struct{ io.Reader }{r}, buf); err != nil {
+	defer s.bulkOut.begin()()
+	if err := errors.Join(ch.copyFrom(r)); err != nil {
 		return err
 	}
 	return ch.finish(nil)
