@@ -78,7 +78,7 @@ func (e *exam) Reward(ctx context.Context, item env.Item, _ *agentloop.Result, t
 		return env.Score{}, err
 	}
 	done := strings.TrimSpace(answer.Output) == "yes"
-	score := env.Score{Details: []byte(`{"test_output":"\u001b[31mred\u001b[0m\nlast line"}`)}
+	score := env.Score{Details: []byte(`{"test_stdout":"\u001b[31mred\u001b[0m\nlast line"}`)}
 	if done {
 		score.Value = 1
 	}

@@ -160,12 +160,12 @@ func shorten(s string) string {
 }
 
 // outputOf returns the end of what the verifier printed, as far as the environment
-// recorded it: test_output of metadata.verifier, for items of several stages that of
+// recorded it: test_stdout of metadata.verifier, for items of several stages that of
 // the last stage that has one.
 func outputOf(r *trajectories.Rollout) string {
-	text := gjson.GetBytes(r.Metadata, "verifier.test_output").String()
+	text := gjson.GetBytes(r.Metadata, "verifier.test_stdout").String()
 	for _, stage := range gjson.GetBytes(r.Metadata, "stages").Array() {
-		if s := stage.Get("verifier.test_output").String(); s != "" {
+		if s := stage.Get("verifier.test_stdout").String(); s != "" {
 			text = s
 		}
 	}

@@ -19,7 +19,7 @@ func scored(score float64) *trajectories.Rollout {
 		Outcome: trajectories.OutcomeScored, Score: &score, Passed: &passed, FinishedAt: day,
 		Timings:  trajectories.Timings{Total: 2},
 		Sandbox:  &trajectories.Sandbox{Backend: "docker", Image: "img", Digest: "sha256:1"},
-		Metadata: json.RawMessage(`{"verifier":{"test_output":"output of the tests\n"}}`),
+		Metadata: json.RawMessage(`{"verifier":{"test_stdout":"output of the tests\n"}}`),
 	}
 }
 
@@ -111,9 +111,9 @@ func TestAnUnfinishedItemHasNoVerdict(t *testing.T) {
 
 func TestTheOutputOfTheLastStageCounts(t *testing.T) {
 	r := scored(0)
-	r.Metadata = json.RawMessage(`{"stages":[{"verifier":{"test_output":"first"}},{"verifier":{"test_output":"second"}},{}]}`)
+	r.Metadata = json.RawMessage(`{"stages":[{"verifier":{"test_stdout":"first"}},{"verifier":{"test_stdout":"second"}},{}]}`)
 	require.Equal(t, "second", outputOf(r))
-	r.Metadata = json.RawMessage(`{"verifier":{"test_output":"` + strings.Repeat("ä", 5000) + `end"}}`)
+	r.Metadata = json.RawMessage(`{"verifier":{"test_stdout":"` + strings.Repeat("ä", 5000) + `end"}}`)
 	out := outputOf(r)
 	require.True(t, strings.HasPrefix(out, "…ä") && strings.HasSuffix(out, "end"))
 	require.Equal(t, maxOutput+1, len([]rune(out)))
