@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/trajectories"
+	"github.com/hermes-env/hermes-env/trajectories/report"
+	"github.com/hermes-env/hermes-env/trajectories/stats"
+)
+
+type statsCommand struct {
+	Source string `arg:"" name:"run-or-file" help:"Run directory, or a JSONL file of rollouts, ShareGPT rows or rows with messages (.gz and .zst too)."`
+	HTML   string `name:"html" placeholder:"FILE" help:"Write a self-contained page as well; - for standard output."`
+	JSON   bool   `name:"json" help:"Print JSON instead of the page for the terminal."`
+	Top    int    `name:"top" default:"10" help:"How many slow and expensive rollouts to name."`
+	priceFlags
+}
+
+// Run describes a run or a file.
+func (c *statsCommand) Run(s *session) error {
+	if c.Top < 1 || c.Top > 1000 {
+		return fail(ExitUsage, fmt.Errorf("--top is %d: want 1 to 1000", c.Top))
+	}
+	if err := c.check(); err != nil {
+		return fail(ExitUsage, err)
+	}
+	file, subtitle, tools, err := c.input()
+	if err != nil {
+		return fail(ExitUsage, err)
+	}
+	settings := c.config()
+	settings.Top, settings.KnownTools = c.Top, tools
+	collector := stats.New(settings)
+	if err := collector.File(s.ctx, file); err != nil {
+		return fail(ExitUsage, err)
+	}
+	result := collector.Result()
+	result.Source = c.Source
+	if result.Rows == 0 {
+		problem := "it has no rows"
+		if len(result.Problems) > 0 {
+			problem = fmt.Sprintf("none of its %d lines could be read; line %d: %s", result.Broken, result.Problems[0].Line, result.Problems[0].Problem)
+		}
+		if result.Broken > 0 || !c.JSON {
+			return fail(ExitUsage, fmt.Errorf("%s: %s", file, problem))
+		}
+	}
+	switch {
+	case c.JSON:
+		line, err := chat.Marshal(result)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(s.app.Stdout, "%s\n", line); err != nil {
+			return err
+		}
+	case c.HTML != "-":
+		p := statsPrinter{color: useColor(s.app.Stdout, s.app.Getenv)}
+		if _, err := io.WriteString(s.app.Stdout, p.page(c.Source, subtitle, result)); err != nil {
+			return err
+		}
+	}
+	if c.HTML == "" {
+		return nil
+	}
+	return s.writeFile(c.HTML, func(w io.Writer) error {
+		return report.WriteStatistics(w, c.Source, subtitle, Version(), s.app.now(), result)
+	})
+}
+
+// input returns the file to read, what it is, and the tools of the run it is of.
+func (c *statsCommand) input() (file, subtitle string, tools []string, err error) {
+	info, err := os.Stat(c.Source)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", "", nil, fmt.Errorf("%s does not exist%s", c.Source, runsNear(c.Source))
+		}
+		return "", "", nil, err
+	}
+	if !info.IsDir() {
+		return c.Source, "", nil, nil
+	}
+	reader, err := trajectories.OpenReadOnly(c.Source)
+	if err == nil {
+		run, err := openStored(c.Source)
+		if err != nil {
+			return "", "", nil, err
+		}
+		m := run.manifest
+		return filepath.Join(reader.Dir(), "rollouts.jsonl"), strings.Join([]string{m.Environment, m.Command, run.model(), string(m.Status)}, " · "), m.ToolNames, nil
+	}
+	if !errors.Is(err, trajectories.ErrNotRun) {
+		return "", "", nil, err
+	}
+	for _, name := range []string{"rollouts.jsonl", "trajectories.jsonl", "samples.jsonl"} {
+		if path := filepath.Join(c.Source, name); isFile(path) {
+			return path, name, nil, nil
+		}
+	}
+	return "", "", nil, fmt.Errorf("%s holds no run and no rollouts.jsonl, trajectories.jsonl or samples.jsonl%s", c.Source, runsNear(c.Source))
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}

@@ -1,0 +1,257 @@
+package report
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/hermes-env/hermes-env/trajectories"
+)
+
+// Config bounds a report.
+type Config struct {
+	Rollouts    int // that will be added; decides how much room each transcript gets
+	Transcripts int // at most so many transcripts, spread evenly over the run; 0 means 1,000
+	Bytes       int // for all transcripts together, in the file; 0 means 40 MiB
+	Items       int // at most so many rows of the matrix; 0 means 1,000
+}
+
+// Builder collects what the report of a run shows. It keeps the figures of every
+// rollout and the compressed transcripts, never a conversation.
+type Builder struct {
+	config  Config
+	stride  int // every so many rollouts have a transcript
+	share   int // bytes for one transcript
+	added   int
+	cells   []cell
+	packed  []packed
+	items   map[string]int // position in order
+	order   []string
+	columns int
+}
+
+// cell is one attempt in the matrix.
+type cell struct {
+	item       int
+	attempt    int
+	step       int
+	outcome    trajectories.Outcome
+	score      *float64
+	passed     *bool
+	turns      int
+	seconds    float64
+	category   string
+	difficulty string
+	group      int
+	transcript int // number of its transcript, -1 without one
+}
+
+type packed struct {
+	number int
+	data   string
+}
+
+// NewBuilder returns an empty builder.
+func NewBuilder(config Config) *Builder {
+	if config.Transcripts <= 0 {
+		config.Transcripts = 1000
+	}
+	if config.Bytes <= 0 {
+		config.Bytes = 40 << 20
+	}
+	if config.Items <= 0 {
+		config.Items = 1000
+	}
+	b := &Builder{config: config, items: map[string]int{}, stride: 1}
+	b.stride = max(1, (config.Rollouts+config.Transcripts-1)/config.Transcripts)
+	b.share = config.Bytes / max(1, min(config.Rollouts, config.Transcripts))
+	return b
+}
+
+// Add takes one rollout.
+func (b *Builder) Add(r *trajectories.Rollout) error {
+	at, known := b.items[r.ItemID]
+	if !known {
+		at = len(b.order)
+		b.items[r.ItemID] = at
+		b.order = append(b.order, r.ItemID)
+	}
+	metadata := gjson.ParseBytes(r.Metadata)
+	c := cell{
+		item: at, attempt: r.Attempt, step: r.Step, outcome: r.Outcome, score: r.Score, passed: r.Passed, turns: r.TurnsUsed, seconds: r.Timings.Total,
+		category: OneLine(metadata.Get("category").String(), 60), difficulty: OneLine(metadata.Get("difficulty").String(), 30), group: r.Group, transcript: -1,
+	}
+	if b.added%b.stride == 0 && len(b.packed) < b.config.Transcripts {
+		data, err := pack(r, b.share)
+		if err != nil {
+			return err
+		}
+		c.transcript = len(b.packed)
+		b.packed = append(b.packed, packed{c.transcript, data})
+	}
+	b.added++
+	b.cells = append(b.cells, c)
+	return nil
+}
+
+// matrixRow is one item of the matrix as the template shows it.
+type matrixRow struct {
+	Item       string
+	Category   string
+	Difficulty string
+	Mean       string
+	MeanValue  float64 // for sorting; -1 when nothing is scored
+	Passed     int
+	Scored     int
+	Attempts   int
+	State      string // all, some, none or unscored
+	Cells      []matrixCell
+	Seconds    string
+	SecondsSum float64
+	Turns      string
+	TurnsMean  float64
+
+	group int
+}
+
+// matrixCell is one attempt as the template shows it.
+type matrixCell struct {
+	Empty bool
+	Class string // pass, fail, part or an outcome without a score
+	Text  string // what it shows
+	Label string // the same in words
+	Link  string // of its transcript, "" without one
+}
+
+// matrix returns the rows, and how many items there are in all.
+func (b *Builder) matrix() (rows []matrixRow, columns, items int) {
+	byItem := make([][]cell, len(b.order))
+	for _, c := range b.cells {
+		byItem[c.item] = append(byItem[c.item], c)
+	}
+	sampled := len(b.order) > b.config.Items
+	for i, cells := range byItem {
+		if sampled && !anyTranscript(cells) {
+			continue
+		}
+		if len(rows) == b.config.Items {
+			break
+		}
+		sort.SliceStable(cells, func(i, j int) bool {
+			if cells[i].step != cells[j].step {
+				return cells[i].step < cells[j].step
+			}
+			return cells[i].attempt < cells[j].attempt
+		})
+		row := newMatrixRow(b.order[i], cells)
+		columns = max(columns, len(row.Cells))
+		rows = append(rows, row)
+	}
+	sort.SliceStable(rows, func(i, j int) bool { return rows[i].group < rows[j].group })
+	return rows, columns, len(b.order)
+}
+
+func anyTranscript(cells []cell) bool {
+	for _, c := range cells {
+		if c.transcript >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// maxCells bounds the attempts shown of one item.
+const maxCells = 100
+
+func newMatrixRow(item string, cells []cell) matrixRow {
+	row := matrixRow{Item: Visible(item), MeanValue: -1, Mean: "–", group: cells[0].group, Attempts: len(cells)}
+	sum, seconds, turns := 0.0, 0.0, 0
+	for _, c := range cells {
+		row.group = min(row.group, c.group)
+		if row.Category == "" {
+			row.Category, row.Difficulty = c.category, c.difficulty
+		}
+		seconds += c.seconds
+		turns += c.turns
+		if c.score != nil {
+			row.Scored++
+			sum += *c.score
+		}
+		if c.passed != nil && *c.passed {
+			row.Passed++
+		}
+		if len(row.Cells) < maxCells {
+			row.Cells = append(row.Cells, newMatrixCell(item, c))
+		}
+	}
+	n := float64(len(cells))
+	row.SecondsSum, row.Seconds = seconds/n, Seconds(seconds/n)
+	row.TurnsMean, row.Turns = float64(turns)/n, strconv.FormatFloat(float64(turns)/n, 'f', 1, 64)
+	row.State = "unscored"
+	if row.Scored > 0 {
+		row.MeanValue = sum / float64(row.Scored)
+		row.Mean = strconv.FormatFloat(row.MeanValue, 'f', 2, 64)
+		switch row.Passed {
+		case 0:
+			row.State = "none"
+		case row.Scored:
+			row.State = "all"
+		default:
+			row.State = "some"
+		}
+	}
+	return row
+}
+
+func newMatrixCell(item string, c cell) matrixCell {
+	out := matrixCell{}
+	result := ""
+	switch {
+	case c.score == nil:
+		out.Class, out.Text = "o-"+outcomeClass(string(c.outcome)), outcomeSign(c.outcome)
+		result = "no score: " + string(c.outcome)
+	case c.passed != nil && *c.passed:
+		out.Class, out.Text, result = "pass", "✓", "passed"
+	case c.passed != nil:
+		out.Class, out.Text, result = "fail", "✗", "failed"
+		if *c.score > 0 {
+			out.Class = "part"
+		}
+	default:
+		out.Class, out.Text, result = "part", "•", "scored"
+	}
+	if c.score != nil {
+		result += fmt.Sprintf(", score %.3g", *c.score)
+		if *c.score != 0 && *c.score != 1 {
+			out.Text = strconv.FormatFloat(*c.score, 'f', 2, 64)
+		}
+		if c.outcome != trajectories.OutcomeScored {
+			result += " (" + string(c.outcome) + ")"
+			out.Text += "°"
+		}
+	}
+	out.Label = fmt.Sprintf("%s, attempt %d: %s, %d turns, %s", OneLine(item, 80), c.attempt, result, c.turns, Seconds(c.seconds))
+	if c.transcript >= 0 {
+		out.Link = fmt.Sprintf("#t%d", c.transcript)
+	}
+	return out
+}
+
+// outcomeSign is the letter of an outcome without a score.
+func outcomeSign(o trajectories.Outcome) string {
+	switch o {
+	case trajectories.OutcomeModelError:
+		return "M"
+	case trajectories.OutcomeSandboxError:
+		return "S"
+	case trajectories.OutcomeVerifierError:
+		return "V"
+	case trajectories.OutcomeCancelled:
+		return "C"
+	case trajectories.OutcomeLimit:
+		return "L"
+	}
+	return "A"
+}

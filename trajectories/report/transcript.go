@@ -1,0 +1,249 @@
+package report
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/trajectories"
+)
+
+// transcript is what the page shows of one rollout. It travels as compressed JSON.
+type transcript struct {
+	ID       string    `json:"id"`
+	Item     string    `json:"item"`
+	Attempt  int       `json:"attempt"`
+	Step     int       `json:"step"`
+	Outcome  string    `json:"outcome"`
+	Class    string    `json:"class"`
+	Score    *float64  `json:"score"`
+	Passed   *bool     `json:"passed"`
+	Error    *clip     `json:"error,omitempty"`
+	Facts    []Fact    `json:"facts"`
+	Messages []message `json:"messages"`
+	Left     int       `json:"left,omitempty"`  // messages left out in the middle
+	After    int       `json:"after,omitempty"` // they stood after so many of Messages
+}
+
+// message is one message of a transcript.
+type message struct {
+	Role      string `json:"role"`
+	Number    int    `json:"n"`
+	Text      *clip  `json:"text,omitempty"`
+	Reasoning *clip  `json:"reasoning,omitempty"`
+	Calls     []call `json:"calls,omitempty"`
+	CallID    string `json:"call,omitempty"` // of a tool message
+	Tool      string `json:"tool,omitempty"` // that answered
+	Failed    bool   `json:"failed,omitempty"`
+	Note      string `json:"note,omitempty"` // time and tokens of the turn
+}
+
+type call struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Arguments *clip  `json:"arguments"`
+}
+
+// clip is a text that may lack its middle.
+type clip struct {
+	Head string `json:"head"`
+	Left int    `json:"left,omitempty"` // characters left out between head and tail
+	Tail string `json:"tail,omitempty"`
+}
+
+// clipped returns the text with at most limit characters.
+func clipped(text string, limit int) *clip {
+	if text == "" {
+		return nil
+	}
+	if len(text) <= limit { // bytes are never fewer than characters
+		return &clip{Head: Visible(text)}
+	}
+	count := utf8.RuneCountInString(text)
+	if count <= limit {
+		return &clip{Head: Visible(text)}
+	}
+	head, tail := limit*2/3, limit/3
+	return &clip{Head: Visible(firstRunes(text, head)), Left: count - head - tail, Tail: Visible(lastRunes(text, tail))}
+}
+
+func firstRunes(s string, n int) string {
+	at := 0
+	for ; n > 0 && at < len(s); n-- {
+		_, size := utf8.DecodeRuneInString(s[at:])
+		at += size
+	}
+	return s[:at]
+}
+
+func lastRunes(s string, n int) string {
+	at := len(s)
+	for ; n > 0 && at > 0; n-- {
+		_, size := utf8.DecodeLastRuneInString(s[:at])
+		at -= size
+	}
+	return s[at:]
+}
+
+// pack returns the transcript as base64 of compressed JSON in at most size bytes.
+// Where that takes more than can be shown, long texts get shorter and then
+// messages in the middle are left out; the page says so.
+func pack(r *trajectories.Rollout, size int) (string, error) {
+	keep := len(r.Messages)
+	for _, limit := range []int{40_000, 12_000, 4_000, 1_200} {
+		packed, err := encodeTranscript(r, limit, keep)
+		if err != nil || len(packed) <= size {
+			return packed, err
+		}
+	}
+	for keep = min(keep, 400); ; keep /= 2 {
+		packed, err := encodeTranscript(r, 400, keep)
+		if err != nil || len(packed) <= size || keep <= 2 {
+			return packed, err
+		}
+	}
+}
+
+func encodeTranscript(r *trajectories.Rollout, limit, keep int) (string, error) {
+	raw, err := chat.Marshal(newTranscript(r, limit, keep))
+	if err != nil {
+		return "", fmt.Errorf("encode the transcript of rollout %s: %w", r.ID, err)
+	}
+	var out bytes.Buffer
+	z, err := flate.NewWriter(&out, flate.DefaultCompression)
+	if err != nil {
+		return "", err
+	}
+	if _, err := z.Write(raw); err != nil {
+		return "", err
+	}
+	if err := z.Close(); err != nil {
+		return "", err
+	}
+	return base64.StdEncoding.EncodeToString(out.Bytes()), nil
+}
+
+func newTranscript(r *trajectories.Rollout, limit, keep int) *transcript {
+	t := &transcript{ID: r.ID, Item: Visible(r.ItemID), Attempt: r.Attempt, Step: r.Step, Outcome: string(r.Outcome), Class: outcomeClass(string(r.Outcome)),
+		Score: r.Score, Passed: r.Passed, Facts: facts(r, limit), Messages: []message{}}
+	if r.Error != nil {
+		t.Error = clipped(r.Error.Class+": "+r.Error.Message, limit)
+	}
+	head, tail := keep, 0
+	if keep < len(r.Messages) {
+		head, tail = keep-keep/2, keep/2
+		t.Left, t.After = len(r.Messages)-keep, head
+	}
+	turn, calls := 0, map[string]string{}
+	generated := firstGenerated(r)
+	for i, m := range r.Messages {
+		shown := i < head || i >= len(r.Messages)-tail
+		out := message{Role: roleClass(m.Role()), Number: i + 1}
+		if m.Role() == chat.RoleAssistant {
+			for _, c := range m.ToolCalls() {
+				calls[c.ID] = c.Name
+			}
+			if i >= generated && turn < len(r.Timings.Turns) {
+				out.Note = turnNote(r.Timings.Turns[turn])
+				turn++
+			}
+		}
+		if !shown {
+			continue
+		}
+		text := m.Text()
+		if text == "" && len(m.Get("content")) > 0 && m.Get("content")[0] == '[' {
+			text = "[content without text]"
+		}
+		out.Text = clipped(text, limit)
+		out.Reasoning = clipped(m.NativeReasoning(), limit)
+		for _, c := range m.ToolCalls() {
+			out.Calls = append(out.Calls, call{ID: Visible(c.ID), Name: OneLine(c.Name, 80), Arguments: clipped(c.Arguments, limit)})
+		}
+		if m.Role() == chat.RoleTool {
+			out.CallID, out.Tool, out.Failed = Visible(m.ToolCallID()), OneLine(calls[m.ToolCallID()], 80), trajectories.ToolFailed(text)
+		}
+		t.Messages = append(t.Messages, out)
+	}
+	return t
+}
+
+// firstGenerated is the position of the first assistant message that a model call
+// of the rollout made; earlier ones came with the prompt.
+func firstGenerated(r *trajectories.Rollout) int {
+	assistants := 0
+	for i := len(r.Messages) - 1; i >= 0; i-- {
+		if r.Messages[i].Role() == chat.RoleAssistant {
+			if assistants++; assistants == r.TurnsUsed {
+				return i
+			}
+		}
+	}
+	return 0
+}
+
+func roleClass(role chat.Role) string {
+	switch role {
+	case chat.RoleSystem, chat.RoleUser, chat.RoleAssistant, chat.RoleTool:
+		return string(role)
+	}
+	return "system"
+}
+
+func turnNote(t trajectories.TurnTiming) string {
+	parts := []string{"model " + Seconds(t.Model)}
+	if t.Tools > 0 {
+		parts = append(parts, "tools "+Seconds(t.Tools))
+	}
+	if t.PromptTokens+t.CompletionTokens > 0 {
+		parts = append(parts, fmt.Sprintf("%s → %s tokens", Thousands(t.PromptTokens), Thousands(t.CompletionTokens)))
+	}
+	if t.FinishReason != "" && t.FinishReason != "stop" && t.FinishReason != "tool_calls" {
+		parts = append(parts, "ended by "+OneLine(t.FinishReason, 40))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// facts are the figures at the head of a transcript.
+func facts(r *trajectories.Rollout, limit int) []Fact {
+	list := []Fact{{"rollout", r.ID}, {"stopped because", r.StopReason}, {"turns", fmt.Sprint(r.TurnsUsed)}, {"time", Seconds(r.Timings.Total)}}
+	add := func(name, value string) {
+		if value != "" {
+			list = append(list, Fact{name, value})
+		}
+	}
+	t := r.Timings
+	if t.Total > 0 {
+		add("of that", fmt.Sprintf("model %s · tools %s · sandbox %s · verifier %s", Seconds(t.Model), Seconds(t.Tools), Seconds(t.Sandbox), Seconds(t.Verify)))
+	}
+	if r.Usage.TotalTokens > 0 {
+		add("tokens", fmt.Sprintf("%s prompt (%s cached) + %s completion", Thousands(r.Usage.PromptTokens), Thousands(r.Usage.CachedTokens), Thousands(r.Usage.CompletionTokens)))
+	}
+	var parts []string
+	for _, p := range r.ScoreParts {
+		parts = append(parts, fmt.Sprintf("%s %g", OneLine(p.Name, 40), p.Value))
+	}
+	add("score parts", strings.Join(parts, " · "))
+	if len(r.ToolErrors) > 0 {
+		add("calls that failed in the harness", fmt.Sprint(len(r.ToolErrors)))
+	}
+	if r.Sandbox != nil {
+		add("sandbox", strings.TrimSpace(r.Sandbox.Backend+" "+Visible(r.Sandbox.Image)+" "+r.Sandbox.Digest))
+	}
+	if !r.StartedAt.IsZero() {
+		add("started", r.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC"))
+	}
+	add("item digest", Visible(r.ItemDigest))
+	if c := clipped(string(r.Metadata), min(limit, 2000)); c != nil {
+		text := c.Head
+		if c.Left > 0 {
+			text += " … " + c.Tail
+		}
+		add("metadata", text)
+	}
+	return list
+}
