@@ -8,9 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
@@ -27,10 +24,7 @@ type Provider struct {
 	fetching chan struct{} // held while an image is looked for
 	starting chan struct{} // one for each instance being started
 
-	mu       sync.Mutex
-	closed   bool
-	open     map[*Sandbox]struct{}
-	creating sync.WaitGroup
+	sandboxes sandbox.Register[*Sandbox]
 }
 
 var _ sandbox.Provider = (*Provider)(nil)
@@ -43,7 +37,7 @@ func New(c Config) (*Provider, error) {
 		return nil, fmt.Errorf("configure singularity sandboxes: %w", err)
 	}
 	p := &Provider{
-		config: c, owner: owner.This(), open: map[*Sandbox]struct{}{},
+		config: c, owner: owner.This(),
 		fetching: make(chan struct{}, 1), starting: make(chan struct{}, c.MaxStarting),
 	}
 	p.program, p.noServer = program.Find(c.Binary)
@@ -79,14 +73,11 @@ func (p *Provider) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, err
 	if what := unsupported(spec); what != "" {
 		return nil, fmt.Errorf("%s is %w", what, sandbox.ErrUnsupported)
 	}
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return nil, fmt.Errorf("the provider: %w", sandbox.ErrClosed)
+	leave, err := p.sandboxes.Enter()
+	if err != nil {
+		return nil, err
 	}
-	p.creating.Add(1)
-	p.mu.Unlock()
-	defer p.creating.Done()
+	defer leave()
 	image, err := p.image(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -101,14 +92,8 @@ func (p *Provider) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, err
 	if err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	closed := p.closed
-	if !closed {
-		p.open[s] = struct{}{}
-	}
-	p.mu.Unlock()
-	if closed {
-		return nil, errors.Join(fmt.Errorf("the provider: %w", sandbox.ErrClosed), s.Close(ctx))
+	if err := p.sandboxes.Keep(ctx, s); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -221,33 +206,9 @@ func commandEnvironment(spec sandbox.Spec) map[string]string {
 	return env
 }
 
-func (p *Provider) forget(s *Sandbox) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.open, s)
-}
-
 // Close closes the sandboxes still open and waits for those being created. A second
 // Close does nothing.
 func (p *Provider) Close(ctx context.Context) error {
-	p.mu.Lock()
-	again := p.closed
-	p.closed = true
-	left := make([]*Sandbox, 0, len(p.open))
-	for s := range p.open {
-		left = append(left, s)
-	}
-	p.mu.Unlock()
-	if again {
-		return nil
-	}
-	var g errgroup.Group
-	g.SetLimit(8)
-	errs := make([]error, len(left))
-	for i, s := range left {
-		g.Go(func() error { errs[i] = s.Close(ctx); return nil })
-	}
-	_ = g.Wait() // the functions keep their errors
-	p.creating.Wait()
-	return errors.Join(errs...)
+	_, err := p.sandboxes.Close(ctx, 8)
+	return err
 }

@@ -37,7 +37,7 @@ func (s *Sandbox) Close(ctx context.Context) error {
 }
 
 func (s *Sandbox) close(ctx context.Context) error {
-	defer s.provider.forget(s)
+	defer s.provider.sandboxes.Forget(s)
 	// Whether the server still answers does not matter: stopping the instance ends
 	// everything in it.
 	_ = s.Client.Close(ctx)
