@@ -65,17 +65,17 @@ func (c *Client) Fetch(ctx context.Context, repo Repo, commit string, files []Fi
 		return nil, fmt.Errorf("%q is no commit of %s: resolve the revision first", commit, repo)
 	}
 	paths := make([]string, len(files))
-	group, ctx := errgroup.WithContext(ctx)
+	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(c.options.Concurrency)
 	for i, f := range files {
 		if err := checkPath(f.Path); err != nil {
 			return nil, errors.Join(err, group.Wait())
 		}
-		if ctx.Err() != nil {
+		if groupCtx.Err() != nil {
 			break
 		}
 		group.Go(func() (err error) {
-			paths[i], err = c.fetch(ctx, repo, commit, f)
+			paths[i], err = c.fetch(groupCtx, repo, commit, f)
 			return err
 		})
 	}
@@ -142,6 +142,9 @@ func (c *Client) fetch(ctx context.Context, repo Repo, commit string, f File) (s
 	if cached, err := c.intact(t, pointer, f); cached || err != nil {
 		return pointer, err
 	}
+	if info, err := os.Stat(pointer); err == nil {
+		c.warn("%s: the cached file has %d bytes instead of %d and is fetched again", t, info.Size(), f.Size)
+	}
 	info, err := os.Stat(blob)
 	fresh := err != nil || info.Size() != f.Size
 	if fresh {
@@ -170,7 +173,6 @@ func (c *Client) intact(t target, pointer string, f File) (bool, error) {
 	case c.options.Offline:
 		return false, fmt.Errorf("%s: %w: %s has %d bytes instead of %d: remove it and fetch it again with HF_HUB_OFFLINE unset", t, ErrCorrupt, pointer, info.Size(), f.Size)
 	}
-	c.warn("%s: the cached file has %d bytes instead of %d and is fetched again", t, info.Size(), f.Size)
 	return false, nil
 }
 
