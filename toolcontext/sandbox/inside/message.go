@@ -25,6 +25,8 @@ const (
 	requestKill
 	requestWait
 	requestClose
+	requestClean
+	requestRemove
 )
 
 // newRequest starts the message of a request.

@@ -307,6 +307,10 @@ func (s *server) answer(ctx context.Context, ch *channel, kind requestKind, d *d
 		if err := s.box.KillAll(ctx); err != nil {
 			return err
 		}
+	case requestClean, requestRemove:
+		if err := answerClean(kind, d); err != nil {
+			return err
+		}
 	case requestPing:
 		if err := d.end(); err != nil {
 			return err
