@@ -97,4 +97,6 @@ type Score struct {
 	// Details is a JSON object with what the verifier found, recorded in
 	// metadata.verifier; nil: nothing.
 	Details json.RawMessage
+	// Stop leaves out the stages that would follow; see Stager.
+	Stop bool
 }

@@ -139,6 +139,12 @@ func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item I
 				return err
 			}
 		}
+		if p, ok := r.opts.Environment.(StagePreparer); ok && l.staged {
+			if err := p.PrepareStage(ctx, item, i, tc); err != nil {
+				r.failUnlessCancelled(ctx, rec, trajectories.OutcomeSandboxError, classSandbox, fmt.Errorf("prepare stage %d (%s): %w", i+1, l.Name, err))
+				return err
+			}
+		}
 		*phase = "agent"
 		result, err := r.act(ctx, rec.ID, l, messages, tc)
 		all = joinResults(all, result, l.Continue && i > 0)
@@ -164,7 +170,7 @@ func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item I
 			details = detailsOf(err)
 		}
 		record.Turns, record.StopReason = result.TurnsUsed, string(result.StopReason)
-		if len(legs) > 1 {
+		if l.staged {
 			record.Verifier = details
 			if err == nil {
 				record.Score = &score.Value
@@ -177,16 +183,18 @@ func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item I
 			err = fmt.Errorf("record what the verifier found: %w", bad)
 		}
 		if err != nil {
-			if len(legs) > 1 {
+			if l.staged {
 				err = fmt.Errorf("stage %d (%s): %w", i+1, l.Name, err)
 			}
 			r.classifyRewardFailure(ctx, rec, err)
 			return err
 		}
-		scores = append(scores, score)
+		if scores = append(scores, score); score.Stop {
+			break
+		}
 	}
 	score := scores[0]
-	if len(legs) > 1 {
+	if legs[0].staged {
 		score = r.opts.Environment.(Stager).CombineStages(item, scores)
 		if err := finiteScore(score); err != nil {
 			r.fail(rec, trajectories.OutcomeVerifierError, classVerifier, err)
@@ -320,6 +328,8 @@ func (r *Runner) classifyAgentFailure(ctx context.Context, rec *trajectories.Rol
 func (r *Runner) classifyRewardFailure(ctx context.Context, rec *trajectories.Rollout, err error) {
 	var named *VerifierError
 	switch {
+	case errors.As(err, &named) && named.Infrastructure:
+		r.failUnlessCancelled(ctx, rec, trajectories.OutcomeSandboxError, named.Class, err)
 	case errors.As(err, &named) && named.Class != "":
 		r.failUnlessCancelled(ctx, rec, trajectories.OutcomeVerifierError, named.Class, err)
 	case errors.Is(err, errVerifyTimeout):

@@ -61,8 +61,15 @@ type Stager interface {
 	Stages(item Item) ([]Stage, error)
 	// StageReward scores a stage after the agent has worked on it.
 	StageReward(ctx context.Context, item Item, stage int, result *agentloop.Result, tc *toolcontext.Context) (Score, error)
-	// CombineStages makes one score of those of all stages.
+	// CombineStages makes one score of those of the stages, which are fewer than there
+	// are stages when one of them was the last (Score.Stop).
 	CombineStages(item Item, scores []Score) Score
+}
+
+// StagePreparer puts into the sandbox what a stage needs there, before the agent works
+// on it. Its error is the sandbox's failure.
+type StagePreparer interface {
+	PrepareStage(ctx context.Context, item Item, stage int, tc *toolcontext.Context) error
 }
 
 // StageOracle has reference solutions for stages; an Oracle without it is called
@@ -73,9 +80,12 @@ type StageOracle interface {
 
 // VerifierError is a failure to score that has a name of its own.
 type VerifierError struct {
-	Class   string          // short and stable, becomes the class of the recorded error
-	Err     error           // for people
-	Details json.RawMessage // a JSON object recorded in metadata.verifier; nil: nothing
+	Class string // short and stable, becomes the class of the recorded error
+	// Infrastructure says that neither the agent nor the verifier is at fault: the
+	// rollout is a sandbox_error, which is tried again, instead of a verifier_error.
+	Infrastructure bool
+	Err            error           // for people
+	Details        json.RawMessage // a JSON object recorded in metadata.verifier; nil: nothing
 }
 
 // Error returns the text for people.
@@ -87,6 +97,7 @@ func (e *VerifierError) Unwrap() error { return e.Err }
 // leg is a stage as the runner carries it out; an ordinary item has one.
 type leg struct {
 	Stage
+	staged bool
 	oracle func(context.Context, *toolcontext.Context) error
 	reward func(context.Context, *agentloop.Result, *toolcontext.Context) (Score, error)
 }
@@ -127,7 +138,7 @@ func (r *Runner) legs(item Item) ([]leg, error) {
 		if !s.Continue || i == 0 {
 			s.Prompt = r.withSystemPrompt(s.Prompt)
 		}
-		legs[i] = leg{Stage: s, oracle: r.stageOracle(item, i), reward: func(ctx context.Context, result *agentloop.Result, tc *toolcontext.Context) (Score, error) {
+		legs[i] = leg{Stage: s, staged: true, oracle: r.stageOracle(item, i), reward: func(ctx context.Context, result *agentloop.Result, tc *toolcontext.Context) (Score, error) {
 			return staged.StageReward(ctx, item, i, result, tc)
 		}}
 	}

@@ -3,6 +3,7 @@ package env
 import (
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hermes-env/hermes-env/env/config"
@@ -52,8 +53,10 @@ type Summary struct {
 	UnscoredAsZero float64
 	PassRate       float64 // share of scored rollouts that passed; NaN without any
 	PassAtK        []PassRate
-	Items          []ItemResult // in the order of the dataset
-	Metrics        []Metric     // everything above as named numbers, then the environment's own
+	Items          []ItemResult  // in the order of the dataset
+	Groups         []GroupResult // of an environment that groups its items, sorted by kind and name
+	Deviations     []string      // why the results can't be set beside published ones
+	Metrics        []Metric      // everything above as named numbers, then the environment's own
 
 	Turns            int
 	PromptTokens     int64
@@ -79,10 +82,62 @@ func (r *Runner) summarize(wall time.Duration) *Summary {
 	entries := r.opts.Store.Entries()
 	s.add(entries)
 	s.Metrics = s.metrics()
+	if g, ok := r.opts.Environment.(Grouper); ok {
+		s.Groups = groupResults(g, entries)
+	}
+	if p, ok := r.opts.Environment.(Protocol); ok && p.HasProtocol() {
+		s.Deviations = p.Deviations()
+	}
 	if a, ok := r.opts.Environment.(Aggregator); ok {
 		s.Metrics = override(s.Metrics, a.Aggregate(entries))
 	}
 	return s
+}
+
+// groupResults adds up the rollouts of each group. Kinds keep the order in which the
+// environment names them.
+func groupResults(g Grouper, entries []Record) []GroupResult {
+	var results []GroupResult
+	var kinds []string
+	scores := make(map[GroupName]map[string][]float64)
+	index := make(map[GroupName]int)
+	items := make(map[GroupName]map[string]bool)
+	for _, e := range entries {
+		if e.Outcome == trajectories.OutcomeCancelled {
+			continue
+		}
+		for _, name := range g.Groups(e.ItemID) {
+			i, ok := index[name]
+			if !ok {
+				i = len(results)
+				index[name], scores[name], items[name] = i, make(map[string][]float64), make(map[string]bool)
+				results = append(results, GroupResult{GroupName: name})
+				if !slices.Contains(kinds, name.Kind) {
+					kinds = append(kinds, name.Kind)
+				}
+			}
+			r := &results[i]
+			r.Rollouts++
+			items[name][e.ItemID] = true
+			if e.Score != nil {
+				scores[name][e.ItemID] = append(scores[name][e.ItemID], *e.Score)
+			}
+			if e.Passed != nil && *e.Passed {
+				r.Passed++
+			}
+		}
+	}
+	for i := range results {
+		r := &results[i]
+		r.Items, r.Score = len(items[r.GroupName]), ClusteredMean(scores[r.GroupName])
+	}
+	slices.SortStableFunc(results, func(a, b GroupResult) int {
+		if a.Kind != b.Kind {
+			return slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind)
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return results
 }
 
 // override appends the environment's own metrics; one of the same name replaces ours.

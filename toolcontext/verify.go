@@ -82,6 +82,27 @@ func (c *Context) seal(ctx context.Context, kill bool) error {
 	return nil
 }
 
+// Another makes a second sandbox of the rollout's Spec, changed by change, for a
+// verifier that wants one of its own. The caller closes it. Its error is an
+// *tools.InfrastructureError.
+func (c *Context) Another(ctx context.Context, change func(*sandbox.Spec)) (sandbox.Sandbox, error) {
+	spec := c.config.Spec
+	change(&spec)
+	started := time.Now()
+	box, err := c.config.Provider.Create(ctx, spec)
+	c.mu.Lock()
+	c.timings.Create += time.Since(started)
+	c.timings.CreateOutsideTools += time.Since(started)
+	c.mu.Unlock()
+	if err != nil {
+		return nil, &tools.InfrastructureError{Op: "open another sandbox", Err: fmt.Errorf("create the %s sandbox: %w", c.config.Provider.Name(), err)}
+	}
+	return box, nil
+}
+
+// Spec returns what sandbox the rollout has.
+func (c *Context) Spec() sandbox.Spec { return c.config.Spec }
+
 // Unseal gives a sealed sandbox back to an agent, for the next part of a task that
 // has several. Its session starts in the sandbox's own directory. Its error is an
 // *tools.InfrastructureError.
