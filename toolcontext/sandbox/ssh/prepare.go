@@ -44,13 +44,42 @@ func (p *Provider) prepared(ctx context.Context) (machine, error) {
 	return m, nil
 }
 
+// ownScript checks that the cache's directory and that of the trees, if it is there,
+// are directories of the account that nobody else can write: whoever could, could
+// put another program in the place of the server or links in that of trees.
+const ownScript = `for d in . ` + boxes + `; do [ -e "$d" ] || [ -L "$d" ] || continue; k=$(ls -ld -- "$d") || exit 11; ` +
+	`case $k in d????w*|d???????w*) exit 15;; d*) ;; *) exit 12;; esac; [ -O "$d" ] || exit 12; done; `
+
 // lookScript prints the system, the machine's kind, the cache's directory and the
 // digest or size of the binary in it. It needs no more than a POSIX shell.
 const lookScript = `echo "$1"; c=$2; [ -n "$c" ] || c=${XDG_CACHE_HOME:-$HOME/.cache}/hermes-env; ` +
-	`uname -s && uname -m || exit 10; umask 077; mkdir -p -- "$c/` + boxes + `" && cd -- "$c" || exit 11; [ -O . ] || exit 12; pwd -P; ` +
+	`uname -s && uname -m || exit 10; umask 077; mkdir -p -- "$c/` + boxes + `" && cd -- "$c" || exit 11; ` + ownScript + `pwd -P; ` +
 	`if [ -f "$3" ] && [ -x "$3" ]; then if command -v sha256sum >/dev/null 2>&1; then sha256sum <"$3"; else wc -c <"$3"; fi; else echo none; fi`
 
+// findScript prints the cache's directory, or nothing where there is none. It makes none.
+const findScript = `echo "$1"; c=$2; [ -n "$c" ] || c=${XDG_CACHE_HOME:-$HOME/.cache}/hermes-env; [ -d "$c" ] || exit 0; cd -- "$c" || exit 11; ` +
+	ownScript + `pwd -P`
+
+// find returns the machine as it is, and whether it has a cache at all.
+func (p *Provider) find(ctx context.Context) (m machine, there bool, err error) {
+	answer, err := p.script(ctx, nil, findScript, p.config.CacheDir)
+	if err != nil {
+		return machine{}, false, fmt.Errorf("look at %s: %w", p.config.target(), p.explain(err))
+	}
+	dir := strings.TrimSuffix(answer, "\n")
+	if dir == "" {
+		return machine{}, false, nil
+	}
+	if !path.IsAbs(dir) || strings.Contains(dir, "\n") {
+		return machine{}, false, fmt.Errorf("look at %s: its answer makes no sense: %.200q", p.config.target(), answer)
+	}
+	return machine{cache: dir}, true, nil
+}
+
 func (p *Provider) prepare(ctx context.Context) (machine, error) {
+	if p.noServer != nil {
+		return machine{}, p.noServer
+	}
 	digest, err := p.program.Digest()
 	if err != nil {
 		return machine{}, fmt.Errorf("read the server to upload: %w", err)
@@ -125,11 +154,13 @@ func (p *Provider) explain(err error) error {
 	case 11:
 		hint = "the cache directory can't be made or entered; name another as CacheDir"
 	case 12:
-		hint = "the cache directory belongs to another user"
+		hint = "the cache directory, or boxes in it, is no directory of the account's own; remove it, or name another as CacheDir"
 	case 13:
 		hint = "the file could not be stored whole; is the disk full?"
 	case 14:
 		hint = "it was stored but can't be run there (a directory mounted noexec, or the wrong processor)"
+	case 15:
+		hint = "others may write to the cache directory, so they could replace what is run from it; chmod go-w it and boxes in it, or remove them"
 	case 126, 127:
 		hint = "the account has no /bin/sh, or may run no commands"
 	default:

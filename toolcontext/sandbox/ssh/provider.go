@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
@@ -17,18 +14,16 @@ import (
 // Provider makes sandboxes that are directory trees on one other machine. It
 // implements sandbox.Provider.
 type Provider struct {
-	config  Config
-	pool    *pool
-	owner   owner.Owner
-	program program.Program
+	config   Config
+	pool     *pool
+	owner    owner.Owner
+	program  program.Program
+	noServer error // why program is none
 
 	preparing chan struct{} // held while the machine is looked at
 	machine   *machine      // guarded by preparing
 
-	mu       sync.Mutex
-	closed   bool
-	open     map[*Sandbox]struct{}
-	creating sync.WaitGroup // Create and Reap under way
+	sandboxes sandbox.Register[*Sandbox]
 }
 
 var _ sandbox.Provider = (*Provider)(nil)
@@ -39,14 +34,9 @@ func New(c Config) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure ssh sandboxes: %w", err)
 	}
-	found, err := program.Find(c.Binary)
-	if err != nil {
-		return nil, fmt.Errorf("configure ssh sandboxes: %w", err)
-	}
-	return &Provider{
-		config: c, pool: newPool(c), owner: owner.This(), program: found,
-		preparing: make(chan struct{}, 1), open: map[*Sandbox]struct{}{},
-	}, nil
+	p := &Provider{config: c, pool: newPool(c), owner: owner.This(), preparing: make(chan struct{}, 1)}
+	p.program, p.noServer = program.Find(c.Binary) // Reap has no need of it
+	return p, nil
 }
 
 // Name returns "ssh".
@@ -55,11 +45,12 @@ func (p *Provider) Name() string { return Name }
 // Check connects, checks the machine and uploads the binary where it is not there
 // yet, so that what is wrong is said before the first rollout.
 func (p *Provider) Check(ctx context.Context) error {
-	if err := p.enter(); err != nil {
+	leave, err := p.sandboxes.Enter()
+	if err != nil {
 		return err
 	}
-	defer p.creating.Done()
-	_, err := p.prepared(ctx)
+	defer leave()
+	_, err = p.prepared(ctx)
 	return err
 }
 
@@ -82,10 +73,11 @@ func (p *Provider) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, err
 	if what := spec.ForContainers(); what != "" {
 		return nil, fmt.Errorf("%s is %w: sandboxes over ssh are directories of an account", what, sandbox.ErrUnsupported)
 	}
-	if err := p.enter(); err != nil {
+	leave, err := p.sandboxes.Enter()
+	if err != nil {
 		return nil, err
 	}
-	defer p.creating.Done()
+	defer leave()
 	m, err := p.prepared(ctx)
 	if err != nil {
 		return nil, err
@@ -94,14 +86,8 @@ func (p *Provider) create(ctx context.Context, spec sandbox.Spec) (*Sandbox, err
 	if err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	closed := p.closed
-	if !closed {
-		p.open[s] = struct{}{}
-	}
-	p.mu.Unlock()
-	if closed {
-		return nil, errors.Join(fmt.Errorf("the provider: %w", sandbox.ErrClosed), s.Close(ctx))
+	if err := p.sandboxes.Keep(ctx, s); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -136,44 +122,12 @@ func (p *Provider) start(ctx context.Context, m machine, spec sandbox.Spec) (*Sa
 	return nil, errors.Join(err, p.remove(ctx, m, s.name, true))
 }
 
-// enter registers a running Create.
-func (p *Provider) enter() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return fmt.Errorf("the provider: %w", sandbox.ErrClosed)
-	}
-	p.creating.Add(1)
-	return nil
-}
-
-func (p *Provider) forget(s *Sandbox) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.open, s)
-}
-
 // Close closes the sandboxes still open, waits for those being created, and ends
 // the connections. A second Close does nothing.
 func (p *Provider) Close(ctx context.Context) error {
-	p.mu.Lock()
-	again := p.closed
-	p.closed = true
-	left := make([]*Sandbox, 0, len(p.open))
-	for s := range p.open {
-		left = append(left, s)
-	}
-	p.mu.Unlock()
-	if again {
+	first, err := p.sandboxes.Close(ctx, 16)
+	if !first {
 		return nil
 	}
-	var g errgroup.Group
-	g.SetLimit(16)
-	errs := make([]error, len(left))
-	for i, s := range left {
-		g.Go(func() error { errs[i] = s.Close(ctx); return nil })
-	}
-	_ = g.Wait() // the functions keep their errors
-	p.creating.Wait()
-	return errors.Join(errors.Join(errs...), p.pool.close())
+	return errors.Join(err, p.pool.close())
 }

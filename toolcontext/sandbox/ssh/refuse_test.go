@@ -168,11 +168,12 @@ func TestConfigsThatCanNotWorkAreRefused(t *testing.T) {
 		"env.ssh_user": {Host: "me@host"},
 		"70000":        {Host: "host", Port: 70000},
 		"line break":   {Host: "host", CacheDir: "a\nb"},
-		"no program":   {Host: "host", Binary: "/etc/passwd"},
 	} {
 		_, err := backend.New(c)
 		require.ErrorContains(t, err, want)
 	}
+	p := newProvider(t, backend.Config{Host: "host.invalid", Binary: "/etc/passwd"})
+	require.ErrorContains(t, p.Check(t.Context()), "no program", "before anything is connected to")
 }
 
 func TestAServerThatDoesNotAnswerIsGivenUp(t *testing.T) {

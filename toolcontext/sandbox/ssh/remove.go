@@ -57,15 +57,20 @@ const listScript = `echo "$1"; cd -- "$2/` + boxes + `" || exit 0; ls; find .. -
 // reapBatch is how many trees one script removes.
 const reapBatch = 100
 
-// Reap removes the trees on the machine whose owner on this machine is dead.
+// Reap removes the trees on the machine whose owner on this machine is dead. It
+// makes and uploads nothing.
 func (p *Provider) Reap(ctx context.Context) (int, error) {
-	if err := p.enter(); err != nil {
+	leave, err := p.sandboxes.Enter()
+	if err != nil {
 		return 0, err
 	}
-	defer p.creating.Done()
-	m, err := p.prepared(ctx)
+	defer leave()
+	m, there, err := p.find(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("look for abandoned trees: %w", err)
+	}
+	if !there {
+		return 0, nil
 	}
 	list, err := p.script(ctx, nil, listScript, m.cache)
 	if err != nil {

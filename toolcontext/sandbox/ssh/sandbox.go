@@ -39,7 +39,7 @@ func (s *Sandbox) Close(ctx context.Context) error {
 }
 
 func (s *Sandbox) close(ctx context.Context) error {
-	defer s.provider.forget(s)
+	defer s.provider.sandboxes.Forget(s)
 	lost := false
 	select {
 	case <-s.Done():
