@@ -29,6 +29,22 @@ type Options struct {
 	// Silence is how long a server may leave a question unanswered that costs it
 	// nothing; then it counts as lost. It is asked every quarter of that. Default: 2 min.
 	Silence time.Duration
+	// Idle is how long the server lives when it hears nothing from this client, which
+	// speaks to it by itself more often than that: after that long the harness is taken
+	// for dead, and the sandbox ends. Default: it waits for ever.
+	Idle time.Duration
+	// Disk is how many bytes the sandbox may write, counted by the server: where more
+	// are there every process is ended, and at twice as many the sandbox. Only for a
+	// server that shares its machine with nobody. Default: no limit.
+	Disk int64
+	// DiskSince is Server().DiskSince of the server that was there before. Default: none was.
+	DiskSince int64
+	// Connections, when it is set, gives the sandbox a proxy: programs find it in the
+	// usual variables, and each connection to it is handed to this function, in a
+	// goroutine of its own. It is to return soon when ctx ends.
+	Connections func(ctx context.Context, c *Connection)
+	// MaxConnections bounds those at once; more wait. Default: 64.
+	MaxConnections int
 	// Why is asked once why the stream has ended unexpectedly: out of memory, removed,
 	// …. "" means not known. Default: nobody is asked.
 	Why func() string
@@ -45,6 +61,7 @@ type Client struct {
 
 	received chan struct{} // closed when the receiving goroutine has ended
 	watched  chan struct{} // closed when the watching goroutine has ended
+	relayed  chan struct{} // closed when no connection of the sandbox is served any more
 	slots    chan struct{} // requests under way
 	why      func() string
 
@@ -76,13 +93,16 @@ func Dial(stream io.ReadWriteCloser, o Options) (*Client, error) {
 	if o.Silence <= 0 {
 		o.Silence = 2 * time.Minute
 	}
+	if o.MaxConnections <= 0 {
+		o.MaxConnections = 64
+	}
 	if err := sandbox.ValidateEnv(o.Env); err != nil {
 		_ = stream.Close()
 		return nil, fmt.Errorf("greet the server in the sandbox: %w", err)
 	}
 	m := newMux(stream, stream, func() { _ = stream.Close() })
 	m.client = true
-	c := &Client{m: m, options: o, received: make(chan struct{}), watched: make(chan struct{}), slots: make(chan struct{}, requestSlots)}
+	c := &Client{m: m, options: o, received: make(chan struct{}), watched: make(chan struct{}), relayed: make(chan struct{}), slots: make(chan struct{}, requestSlots)}
 	c.why = sync.OnceValue(func() string {
 		if o.Why == nil {
 			return ""
@@ -111,6 +131,12 @@ func Dial(stream io.ReadWriteCloser, o Options) (*Client, error) {
 		defer close(c.watched)
 		c.watch()
 	}()
+	go func() {
+		defer close(c.relayed)
+		if o.Connections != nil {
+			c.serveConnections()
+		}
+	}()
 	return c, nil
 }
 
@@ -118,7 +144,9 @@ func (c *Client) greet() error {
 	if err := c.m.greet(); err != nil {
 		return err
 	}
-	if err := c.m.hello(settings{c.options.Info.ID, c.options.Dir, c.options.Env}.encode()); err != nil {
+	o := c.options
+	set := settings{id: o.Info.ID, dir: o.Dir, env: o.Env, idle: max(o.Idle, 0), disk: max(o.Disk, 0), diskSince: o.DiskSince, proxy: o.Connections != nil}
+	if err := c.m.hello(set.encode()); err != nil {
 		return err
 	}
 	payload, err := c.m.greeted()
@@ -143,7 +171,11 @@ func (c *Client) greet() error {
 // watch asks the server now and then whether it lives, and gives it up when it does
 // not answer: a machine that is frozen or gone need not end the stream.
 func (c *Client) watch() {
-	pause := time.NewTicker(c.options.Silence / 4)
+	every := c.options.Silence / 4
+	if idle := c.options.Idle; idle > 0 {
+		every = max(min(every, idle/4), time.Millisecond)
+	}
+	pause := time.NewTicker(every)
 	defer pause.Stop()
 	for {
 		select {
@@ -403,6 +435,7 @@ func (c *Client) close(ctx context.Context) error {
 	_ = c.m.fail(sandbox.ErrClosed)
 	<-c.received
 	<-c.watched
+	<-c.relayed
 	return err
 }
 

@@ -28,9 +28,8 @@ func Main(args []string, version string, stderr io.Writer) (handled bool, code i
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", Word, err)
-		return true, 1
 	}
-	return true, 0
+	return true, exitCode(err)
 }
 
 // takeStream moves the stream away from standard input and output, where a command

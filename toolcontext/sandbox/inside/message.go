@@ -163,6 +163,12 @@ type settings struct {
 	id  string
 	dir string
 	env map[string]string
+	// idle is how long the server lives without hearing from the client; 0 is for ever.
+	idle time.Duration
+	// disk is how many bytes the sandbox may write; 0 is any number. diskSince is when it
+	// began, in the server's words; 0 is now.
+	disk, diskSince int64
+	proxy           bool // connections are to be accepted
 }
 
 func (s settings) encode() []byte {
@@ -170,12 +176,19 @@ func (s settings) encode() []byte {
 	e.string(s.id)
 	e.string(s.dir)
 	e.env(s.env)
+	e.uint(uint64(s.idle))
+	e.uint(uint64(s.disk))
+	e.int(s.diskSince)
+	e.bool(s.proxy)
 	return e.b
 }
 
 func decodeSettings(payload []byte) (settings, error) {
 	d := decoder{b: payload}
-	s := settings{id: d.string(), dir: d.string(), env: d.env()}
+	s := settings{
+		id: d.string(), dir: d.string(), env: d.env(),
+		idle: time.Duration(d.bounded(math.MaxInt64)), disk: int64(d.bounded(math.MaxInt64)), diskSince: d.int(), proxy: d.bool(),
+	}
 	if err := d.end(); err != nil {
 		return settings{}, fmt.Errorf("read the greeting: %w", err)
 	}
@@ -189,6 +202,7 @@ type Server struct {
 	PID, UID       int
 	Home, Dir, Tmp string
 	Shell          string // what runs scripts; "" where there is none yet
+	DiskSince      int64  // when the sandbox began, for a server that is started again; 0 where disk is not watched
 }
 
 func (s Server) encode() []byte {
@@ -202,6 +216,7 @@ func (s Server) encode() []byte {
 	e.string(s.Dir)
 	e.string(s.Tmp)
 	e.string(s.Shell)
+	e.int(s.DiskSince)
 	return e.b
 }
 
@@ -210,7 +225,7 @@ func decodeServer(payload []byte) (Server, error) {
 	s := Server{
 		Version: d.string(), OS: d.string(), Arch: d.string(),
 		PID: int(d.bounded(math.MaxInt32)), UID: int(d.bounded(math.MaxUint32)),
-		Home: d.string(), Dir: d.string(), Tmp: d.string(), Shell: d.string(),
+		Home: d.string(), Dir: d.string(), Tmp: d.string(), Shell: d.string(), DiskSince: d.int(),
 	}
 	if err := d.end(); err != nil {
 		return Server{}, fmt.Errorf("read the server's greeting: %w", err)

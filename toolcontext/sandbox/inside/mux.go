@@ -29,6 +29,8 @@ type mux struct {
 	out     *bufio.Writer
 	direct  io.Writer // what out writes to
 
+	hearing *hearing // when the other side was last heard
+
 	opening sync.Mutex // makes ids appear on the stream in order
 
 	mu       sync.Mutex
@@ -45,6 +47,7 @@ func newMux(in io.Reader, out io.Writer, closer func()) *mux {
 		closer:   closer,
 		channels: map[uint32]*channel{},
 		done:     make(chan struct{}),
+		hearing:  newHearing(),
 	}
 	m.frames = newFrameReader(in, &m.free)
 	m.growth.Store(maxGrowth)
@@ -204,6 +207,7 @@ func (m *mux) receive(accept func(*channel)) error {
 	for {
 		f, err := m.frames.next()
 		if err == nil {
+			m.hearing.heard()
 			err = m.handle(f, accept)
 		} else if errors.Is(err, io.EOF) {
 			err = errHungUp // a channel's end of file would look like a whole answer

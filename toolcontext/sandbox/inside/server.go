@@ -133,6 +133,9 @@ type server struct {
 	stateDir  string
 	requests  sync.WaitGroup
 	processes processTable
+	idle      time.Duration // how long the client may be silent; 0 is for ever
+	relay     *relay        // nil where the sandbox has no proxy
+	disk      *diskWatch    // nil where nothing bounds what is written
 
 	bulkIn, bulkOut *bulk // the stream's ends
 }
@@ -164,9 +167,11 @@ func greet(ctx context.Context, m *mux, c Config) (*server, error) {
 		_ = m.send(frameFail, 0, encodeFailure(err)) // the cause matters more than a broken stream
 		return nil, errors.Join(err, s.close())
 	}
+	since := s.watchDisk(set)
 	info := s.box.Info()
 	return s, m.hello(Server{
-		Version: c.Version, OS: runtime.GOOS, Arch: runtime.GOARCH,
+		DiskSince: since,
+		Version:   c.Version, OS: runtime.GOOS, Arch: runtime.GOARCH,
 		PID: os.Getpid(), UID: os.Getuid(),
 		Home: info.Home, Dir: info.Dir, Tmp: info.TempDir,
 	}.encode())
@@ -175,9 +180,19 @@ func greet(ctx context.Context, m *mux, c Config) (*server, error) {
 // open makes the sandbox: the directories of this machine as they are.
 func (s *server) open(ctx context.Context, set settings) error {
 	s.stateDir = makeStateDir(s.config.TempDir)
+	s.idle = set.idle
+	environ := s.config.Environ
+	if set.proxy {
+		r, err := listenRelay()
+		if err != nil {
+			return err
+		}
+		s.relay = r
+		environ = append(environ[:len(environ):len(environ)], r.environ()...)
+	}
 	provider, err := local.New(local.Config{
 		BaseDir:   s.stateDir,
-		Environ:   s.config.Environ,
+		Environ:   environ,
 		Grace:     s.config.Grace,
 		KillWait:  s.config.KillWait,
 		Subreaper: !s.config.noSubreaper,
@@ -195,14 +210,41 @@ func (s *server) open(ctx context.Context, set settings) error {
 	return err
 }
 
+// watchDisk makes the watch over what the sandbox writes, where the client wants one,
+// and returns when that began.
+func (s *server) watchDisk(set settings) int64 {
+	if set.disk <= 0 {
+		return 0
+	}
+	meter, since := newDiskMeter(set.diskSince, s.stateDir)
+	if meter == nil {
+		return 0
+	}
+	s.disk = &diskWatch{
+		limit: set.disk, meter: meter, killAll: s.box.KillAll, woken: make(chan struct{}, 1),
+		giveUp:  func(err error) { _ = s.m.fail(err) },
+		restart: set.diskSince != 0,
+	}
+	return since
+}
+
+// stateDirPattern is how the directories of makeStateDir are named.
+const stateDirPattern = ".hermes-env-*"
+
 // makeStateDir makes a private directory for what passes between server and shells.
 // Where nothing can be written it names one that is not there: only scripts need it.
 func makeStateDir(temp string) string {
+	if os.Getpid() == 1 { // what a server left that was here before and died
+		old, _ := filepath.Glob(filepath.Join(temp, stateDirPattern))
+		for _, dir := range old {
+			_ = os.RemoveAll(dir)
+		}
+	}
 	if _, err := os.Stat(temp); errors.Is(err, fs.ErrNotExist) && os.MkdirAll(temp, 0o755) == nil {
 		_ = os.Chmod(temp, 0o777|os.ModeSticky) // without, only other users miss something
 	}
 	for _, dir := range []string{temp, "/tmp", "/var/tmp", "/dev/shm", "/run", "/"} {
-		if made, err := os.MkdirTemp(dir, ".hermes-env-"); err == nil {
+		if made, err := os.MkdirTemp(dir, stateDirPattern); err == nil {
 			return made
 		}
 	}
@@ -216,21 +258,27 @@ func makeStateDir(temp string) string {
 func (s *server) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	reaped := make(chan struct{})
-	go func() {
-		defer close(reaped)
-		reapOrphans(ctx, s.provider)
-	}()
+	var watching sync.WaitGroup
+	watching.Go(func() { reapOrphans(ctx, s.provider) })
+	if s.idle > 0 {
+		watching.Go(func() { s.watchClient(ctx, s.idle) })
+	}
+	if s.disk != nil {
+		watching.Go(func() { s.disk.watch(ctx) })
+	}
 	err := s.m.receive(func(ch *channel) {
 		s.requests.Go(func() { s.handle(ctx, ch) })
 	})
 	cancel()
-	<-reaped
+	watching.Wait()
 	return err
 }
 
 // close ends what runs and waits for the requests under way.
 func (s *server) close() error {
+	if s.relay != nil {
+		_ = s.relay.listener.Close() // nobody waits for it
+	}
 	if s.provider == nil {
 		return os.RemoveAll(s.stateDir)
 	}
@@ -268,10 +316,13 @@ func (s *server) answer(ctx context.Context, ch *channel, kind requestKind, d *d
 		if stdin {
 			c.Stdin = ch
 		}
+		defer s.disk.begin()()
+		seen := s.disk.seen()
 		r, err := s.box.Exec(ctx, c)
 		if err != nil {
 			return err
 		}
+		s.disk.explain(&r, c.Merge, seen)
 		encodeResult(reply, fit(r, outputLimit(c)))
 	case requestUpload:
 		dir := d.string()
@@ -279,6 +330,7 @@ func (s *server) answer(ctx context.Context, ch *channel, kind requestKind, d *d
 			return err
 		}
 		defer s.bulkIn.begin()()
+		defer s.disk.begin()()
 		// A client that waits for its own source sends nothing more.
 		defer context.AfterFunc(ctx, func() { ch.abortInput(context.Cause(ctx)) })()
 		if err := s.box.Upload(ctx, ch, dir); err != nil {
@@ -315,6 +367,11 @@ func (s *server) answer(ctx context.Context, ch *channel, kind requestKind, d *d
 		if err := d.end(); err != nil {
 			return err
 		}
+	case requestConnection:
+		if err := d.end(); err != nil {
+			return err
+		}
+		return s.answerConnection(ctx, ch)
 	case requestClose:
 		s.m.abortInputs(sandbox.ErrClosed)
 		if err := errors.Join(d.end(), s.box.Close(ctx)); err != nil {

@@ -86,6 +86,9 @@ func (s *server) answerProcess(ctx context.Context, ch *channel, kind requestKin
 		if err != nil {
 			return err
 		}
+		if !running {
+			s.disk.explain(&r, false, 0)
+		}
 		reply.bool(running)
 		encodeResult(reply, fit(r, limit))
 	case requestWrite:
@@ -103,6 +106,7 @@ func (s *server) answerProcess(ctx context.Context, ch *channel, kind requestKin
 		if err != nil {
 			return err
 		}
+		s.disk.explain(&r, false, 0)
 		encodeResult(reply, fit(r, limit))
 	}
 	if err != nil {
@@ -123,6 +127,7 @@ func (s *server) startProcess(ctx context.Context, ch *channel, d *decoder) erro
 	if !ok {
 		return fmt.Errorf("start a background process: %w", sandbox.ErrUnsupported)
 	}
+	defer s.disk.begin()() // from then on the process itself shows
 	p, err := starter.Start(ctx, c)
 	if err != nil {
 		return err
