@@ -22,7 +22,7 @@ func TestWordsReachTheScriptAsTheyAreThroughTheLoginShell(t *testing.T) {
 }
 
 func TestScriptsSuitEveryLoginShell(t *testing.T) {
-	for _, script := range []string{lookScript, uploadScript, serveScript, removeScript, listScript} {
+	for _, script := range []string{lookScript, uploadScript, serveScript, removeScript, listScript, findScript, reportScript} {
 		require.NotContains(t, script, "'")
 		require.NotContains(t, script, "!")
 		require.NotContains(t, script, "\n")

@@ -16,6 +16,9 @@ import (
 // boxes is the directory below the cache where the trees are.
 const boxes = "boxes"
 
+// serverName is what a program with this digest is called in the cache.
+func serverName(digest string) string { return "server-" + digest[:24] }
+
 // machine is what is known of a machine that is ready.
 type machine struct {
 	cache  string // absolute
@@ -84,7 +87,7 @@ func (p *Provider) prepare(ctx context.Context) (machine, error) {
 	if err != nil {
 		return machine{}, fmt.Errorf("read the server to upload: %w", err)
 	}
-	name := "server-" + digest[:24]
+	name := serverName(digest)
 	answer, err := p.script(ctx, nil, lookScript, p.config.CacheDir, name)
 	if err != nil {
 		return machine{}, fmt.Errorf("look at %s: %w", p.config.target(), p.explain(err))
