@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -123,3 +124,9 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
+
+// How long tests wait for what happens by itself, and how often they look.
+const (
+	waitLimit = 30 * time.Second
+	waitStep  = 10 * time.Millisecond
+)

@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"io"
+	"time"
 )
 
 // BareExec runs a program through the engine's exec call, as cheaply as that can be.
@@ -39,3 +40,19 @@ func (p *Provider) BareRun(ctx context.Context, image string, started func()) er
 
 // BelieveInNetwork makes a provider take an id for that of the shared network.
 func (p *Provider) BelieveInNetwork(id string) { p.network = id }
+
+// WithQuickRetries shortens the pauses before a pull or build is tried again.
+func (c Config) WithQuickRetries() Config {
+	c.pullPause, c.rateLimitPause = time.Millisecond, time.Millisecond
+	return c
+}
+
+// Waiting is how many callers wait for images.
+func (s *Share) Waiting() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.flights {
+		n += f.waiters
+	}
+	return n
+}

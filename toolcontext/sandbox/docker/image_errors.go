@@ -40,7 +40,7 @@ var symptoms = []struct {
 	{rateLimited, regexp.MustCompile(`(?i)toomanyrequests|too many requests|rate limit|status:? (code )?429`)},
 	{diskFull, regexp.MustCompile(`(?i)no space left on device|disk quota exceeded`)},
 	// Which of the two it is, Docker's registry does not tell those who are not logged in.
-	{denied, regexp.MustCompile(`(?i)unauthorized|authentication required|no basic auth credentials|access (to the resource )?is? ?denied|denied: |incorrect username or password|status:? (code )?40[13]`)},
+	{denied, regexp.MustCompile(`(?i)\bdenied$|unauthorized|authentication required|no basic auth credentials|access (to the resource )?is? ?denied|denied: |incorrect username or password|status:? (code )?40[13]`)},
 	{notFound, regexp.MustCompile(`(?i)manifest unknown|name unknown|not found|does not exist|status:? (code )?404`)},
 	{hopeless, regexp.MustCompile(`(?i)no matching manifest|invalid reference format|unsupported media type|repository name must be|server gave HTTP response to HTTPS|x509: |unknown blob`)},
 }

@@ -1,19 +1,11 @@
 package docker_test
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,71 +18,11 @@ import (
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker/dockertest"
 )
 
-// registry serves one image, whose only file is the given one, over the registry's
-// protocol on loopback, which engines trust without TLS.
-type registry struct {
-	*httptest.Server
-	pulls atomic.Int64
-	blobs map[string][]byte
-	types map[string]string
-}
-
-func newRegistry(t *testing.T, file, content string) *registry {
-	t.Helper()
-	r := &registry{blobs: map[string][]byte{}, types: map[string]string{}}
-	add := func(kind string, data []byte) map[string]any {
-		sum := sha256.Sum256(data)
-		digest := "sha256:" + hex.EncodeToString(sum[:])
-		r.blobs[digest], r.types[digest] = data, kind
-		return map[string]any{"mediaType": kind, "size": len(data), "digest": digest}
-	}
-	var layer bytes.Buffer
-	w := tar.NewWriter(&layer)
-	require.NoError(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: file, Mode: 0o644, Size: int64(len(content))}))
-	_, err := w.Write([]byte(content))
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	encode := func(v any) []byte {
-		data, err := json.Marshal(v)
-		require.NoError(t, err)
-		return data
-	}
-	part := add("application/vnd.docker.image.rootfs.diff.tar", layer.Bytes())
-	config := add("application/vnd.docker.container.image.v1+json", encode(map[string]any{
-		"architecture": "amd64", "os": "linux", "config": map[string]any{"WorkingDir": "/pulled"},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []any{part["digest"]}},
-	}))
-	manifest := add("application/vnd.docker.distribution.manifest.v2+json", encode(map[string]any{
-		"schemaVersion": 2, "mediaType": "application/vnd.docker.distribution.manifest.v2+json", "config": config, "layers": []any{part},
-	}))
-	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		name := q.URL.Path[strings.LastIndex(q.URL.Path, "/")+1:]
-		if name == "latest" {
-			name = manifest["digest"].(string)
-			r.pulls.Add(1)
-		}
-		data, ok := r.blobs[name]
-		if !ok && q.URL.Path != "/v2/" {
-			http.NotFound(w, q)
-			return
-		}
-		w.Header().Set("Content-Type", r.types[name])
-		w.Header().Set("Docker-Content-Digest", name)
-		w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-		if q.Method == http.MethodGet {
-			_, _ = w.Write(data)
-		}
-	}))
-	t.Cleanup(r.Close)
-	return r
-}
-
 func TestAnImageIsPulledOnceForAllWhoWantIt(t *testing.T) {
 	var lines atomic.Int64
 	p := newProvider(t, docker.Config{Progress: func(string, string) { lines.Add(1) }})
-	r := newRegistry(t, "pulled/hello", "from the registry")
-	image := strings.TrimPrefix(r.URL, "http://") + "/test/hello:latest"
-	t.Cleanup(func() { dockertest.Command(t, "rmi", "-f", image) })
+	r := newRegistry(t)
+	image := r.image("hello")
 	// Who gives up first does not end the pull of the others.
 	gone, leave := context.WithCancelCause(t.Context())
 	leave(errors.New("left"))
@@ -124,8 +56,8 @@ func TestAnImageIsPulledOnceForAllWhoWantIt(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.NotZero(t, r.pulls.Load())
-	require.LessOrEqual(t, r.pulls.Load(), int64(2), "the engine asks for the manifest by HEAD and GET")
+	require.NotZero(t, r.asked("hello"))
+	require.LessOrEqual(t, r.asked("hello"), 2, "the engine asks for the manifest by HEAD and GET")
 	require.NotZero(t, lines.Load())
 }
 
