@@ -36,6 +36,10 @@ func (j *job) newProvider() (sandbox.Provider, error) {
 		}
 		config.Warn = j.out.Warn
 		config.Progress = func(image, line string) { j.out.Note(image + ": " + line) }
+		config.Pull = docker.PullPolicy(c.ImagePull)
+		config.Share = docker.NewShare(c.MaxImagePulls, c.MaxImageBuilds)
+		config.ImageBudget = int64(c.ImageDiskBudgetGB * 1e9)
+		config.ComposeUnsafe = c.ComposeAllowUnsafe
 		p, err := docker.New(config)
 		if err != nil {
 			return nil, err

@@ -72,6 +72,11 @@ type Env struct {
 
 	TerminalBackend      string  `yaml:"terminal_backend" default:"local" help:"where sandboxes run"`
 	DockerImage          string  `yaml:"docker_image" nullable:"true" help:"image of docker sandboxes whose item names none"`
+	ImagePull            string  `yaml:"image_pull" default:"missing" choices:"missing,always,never" affects:"no" help:"when images of docker sandboxes are pulled: always asks the registry once a run for a newer one"`
+	MaxImagePulls        int     `yaml:"max_image_pulls" default:"3" min:"1" unit:"images" affects:"no" help:"images pulled at once"`
+	MaxImageBuilds       int     `yaml:"max_image_builds" default:"2" min:"1" unit:"images" affects:"no" help:"images built at once"`
+	ImageDiskBudgetGB    float64 `yaml:"image_disk_budget_gb" default:"0" min:"0" max:"1000000" unit:"GB" affects:"no" help:"disk that images may hold which the run itself pulls or builds; beyond it those that no attempt needs are removed; 0 keeps all"`
+	ComposeAllowUnsafe   bool    `yaml:"compose_allow_unsafe" default:"false" help:"let compose files of items mount the machine's files, use its network and processes, and have privileges"`
 	SingularityImage     string  `yaml:"singularity_image" nullable:"true" help:"SIF file, directory or reference (docker://debian:12) of singularity sandboxes whose item names none"`
 	SSHHost              string  `yaml:"ssh_host" nullable:"true" help:"machine of ssh sandboxes"`
 	SSHPort              int     `yaml:"ssh_port" default:"22" min:"1" max:"65535" help:"port of its SSH server"`
