@@ -1,0 +1,201 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// decoder changes the tokens on their way back to text.
+type decoder func(tokens []string) []string
+
+// runDecoders joins what the decoders leave; without any, tokens are words.
+func (t *Tokenizer) runDecoders(tokens []string) string {
+	if t.decode == nil {
+		return strings.Join(tokens, " ")
+	}
+	for _, d := range t.decode {
+		tokens = d(tokens)
+	}
+	return strings.Join(tokens, "")
+}
+
+func parseDecoders(raw json.RawMessage) (decoders []decoder, byteLevelOnly bool, err error) {
+	if isNull(raw) {
+		return nil, false, nil
+	}
+	var c struct {
+		Type           string            `json:"type"`
+		Decoders       []json.RawMessage `json:"decoders"`
+		Pattern        json.RawMessage   `json:"pattern"`
+		Content        string            `json:"content"`
+		Start          int               `json:"start"`
+		Stop           int               `json:"stop"`
+		Replacement    string            `json:"replacement"`
+		PrependScheme  string            `json:"prepend_scheme"`
+		AddPrefixSpace *bool             `json:"add_prefix_space"`
+		Prefix         string            `json:"prefix"`
+		Cleanup        *bool             `json:"cleanup"`
+		Suffix         string            `json:"suffix"`
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return nil, false, fmt.Errorf("decoder: %w", err)
+	}
+	one := func(d decoder) ([]decoder, bool, error) { return []decoder{d}, false, nil }
+	switch c.Type {
+	case "Sequence":
+		all := []decoder{}
+		for _, part := range c.Decoders {
+			some, only, err := parseDecoders(part)
+			if err != nil {
+				return nil, false, err
+			}
+			byteLevelOnly = only && len(c.Decoders) == 1
+			all = append(all, some...)
+		}
+		return all, byteLevelOnly, nil
+	case "ByteLevel":
+		return []decoder{decodeByteLevel}, true, nil
+	case "ByteFallback":
+		return one(decodeByteFallback)
+	case "Fuse":
+		return one(func(tokens []string) []string { return []string{strings.Join(tokens, "")} })
+	case "Replace":
+		find, err := parsePattern(c.Pattern)
+		if err != nil {
+			return nil, false, fmt.Errorf("decoder Replace: %w", err)
+		}
+		return one(eachToken(func(_ int, token string) string { return replaceAll(find, token, c.Content) }))
+	case "Strip":
+		if utf8.RuneCountInString(c.Content) != 1 {
+			return nil, false, fmt.Errorf("decoder Strip: content %q is not one character", c.Content)
+		}
+		return one(eachToken(func(_ int, token string) string {
+			for range c.Start {
+				token = strings.TrimPrefix(token, c.Content)
+			}
+			for range c.Stop {
+				token = strings.TrimSuffix(token, c.Content)
+			}
+			return token
+		}))
+	case "Metaspace":
+		m, err := newMetaspace(c.Replacement, c.PrependScheme, c.AddPrefixSpace)
+		if err != nil {
+			return nil, false, fmt.Errorf("decoder Metaspace: %w", err)
+		}
+		return one(eachToken(func(i int, token string) string {
+			with := " "
+			if i == 0 && m.scheme != "never" {
+				with = ""
+			}
+			return strings.ReplaceAll(token, m.replacement, with)
+		}))
+	case "WordPiece":
+		cleanup := c.Cleanup == nil || *c.Cleanup
+		return one(eachToken(func(i int, token string) string {
+			if i > 0 {
+				if joined, ok := strings.CutPrefix(token, c.Prefix); ok {
+					token = joined
+				} else {
+					token = " " + token
+				}
+			}
+			if cleanup {
+				token = cleanUp(token)
+			}
+			return token
+		}))
+	case "BPEDecoder":
+		return one(func(tokens []string) []string {
+			out := make([]string, len(tokens))
+			for i, token := range tokens {
+				with := " "
+				if i == len(tokens)-1 {
+					with = ""
+				}
+				out[i] = strings.ReplaceAll(token, c.Suffix, with)
+			}
+			return out
+		})
+	}
+	return nil, false, unknown("decoder", c.Type)
+}
+
+func eachToken(change func(i int, token string) string) decoder {
+	return func(tokens []string) []string {
+		out := make([]string, len(tokens))
+		for i, token := range tokens {
+			out[i] = change(i, token)
+		}
+		return out
+	}
+}
+
+func decodeByteLevel(tokens []string) []string {
+	var bytes []byte
+	for _, token := range tokens {
+		bytes = appendMappedBytes(bytes, token)
+	}
+	return []string{lossy(bytes)}
+}
+
+// decodeByteFallback joins neighbouring tokens like <0xE2> to characters; bytes
+// that make up none become U+FFFD each.
+func decodeByteFallback(tokens []string) []string {
+	out := make([]string, 0, len(tokens))
+	var bytes []byte
+	flush := func() {
+		if len(bytes) == 0 {
+			return
+		}
+		if utf8.Valid(bytes) {
+			out = append(out, string(bytes))
+		} else {
+			for range bytes {
+				out = append(out, "\uFFFD")
+			}
+		}
+		bytes = bytes[:0]
+	}
+	for _, token := range tokens {
+		if b, ok := fallbackByte(token); ok {
+			bytes = append(bytes, b)
+			continue
+		}
+		flush()
+		out = append(out, token)
+	}
+	flush()
+	return out
+}
+
+func fallbackByte(token string) (byte, bool) {
+	if len(token) != 6 || token[:3] != "<0x" || token[5] != '>' {
+		return 0, false
+	}
+	b := 0
+	for _, c := range []byte(token[3:5]) {
+		switch {
+		case c >= '0' && c <= '9':
+			b = b<<4 | int(c-'0')
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			b = b<<4 | int(c|0x20-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return byte(b), true
+}
+
+// cleanUp removes the spaces that cutting off punctuation and contractions made.
+func cleanUp(s string) string {
+	for _, r := range [][2]string{
+		{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"},
+		{" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+	} {
+		s = strings.ReplaceAll(s, r[0], r[1])
+	}
+	return s
+}

@@ -1,0 +1,153 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// unkPenalty is how much less likely than the least likely token an unknown
+// character is, as in SentencePiece.
+const unkPenalty = 10.0
+
+// unigram chooses the tokens whose probabilities have the highest product.
+type unigram struct {
+	vocabulary
+	scores       []float64
+	lowest       float64
+	unk          int // -1 when there is none
+	byteFallback bool
+	byteTokens   [256]int
+	trie         *scoreNode
+}
+
+type scoreNode struct {
+	next map[byte]*scoreNode
+	id   int // -1 where no token ends
+}
+
+func parseUnigram(raw json.RawMessage) (*unigram, error) {
+	var f struct {
+		UnkID        *int                `json:"unk_id"`
+		Vocab        [][]json.RawMessage `json:"vocab"`
+		ByteFallback bool                `json:"byte_fallback"`
+	}
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return nil, fmt.Errorf("model Unigram: %w", err)
+	}
+	m := &unigram{unk: -1, byteFallback: f.ByteFallback, lowest: math.Inf(1), trie: &scoreNode{id: -1}}
+	ids := make(map[string]int, len(f.Vocab))
+	for id, entry := range f.Vocab {
+		var token string
+		var score float64
+		if len(entry) != 2 || json.Unmarshal(entry[0], &token) != nil || json.Unmarshal(entry[1], &score) != nil {
+			return nil, fmt.Errorf("model Unigram: entry %d of the vocabulary is not a token and its score", id)
+		}
+		if _, twice := ids[token]; twice {
+			return nil, fmt.Errorf("model Unigram: token %q is in the vocabulary twice", token)
+		}
+		ids[token] = id
+		m.scores = append(m.scores, score)
+		m.lowest = min(m.lowest, score)
+		m.insert(token, id)
+	}
+	v, err := newVocabulary(ids)
+	if err != nil {
+		return nil, fmt.Errorf("model Unigram: %w", err)
+	}
+	m.vocabulary = v
+	m.byteTokens = m.byteFallbackTokens()
+	if f.UnkID != nil {
+		if *f.UnkID < 0 || *f.UnkID >= len(f.Vocab) {
+			return nil, fmt.Errorf("model Unigram: unk_id %d is not in the vocabulary of %d tokens", *f.UnkID, len(f.Vocab))
+		}
+		m.unk = *f.UnkID
+	}
+	return m, nil
+}
+
+func (m *unigram) insert(token string, id int) {
+	if token == "" {
+		return
+	}
+	at := m.trie
+	for i := range len(token) {
+		if at.next == nil {
+			at.next = map[byte]*scoreNode{}
+		}
+		below := at.next[token[i]]
+		if below == nil {
+			below = &scoreNode{id: -1}
+			at.next[token[i]] = below
+		}
+		at = below
+	}
+	at.id = id
+}
+
+// step is the best way to reach a place in the text.
+type step struct {
+	from  int // where its last token starts; -1: not reached
+	score float64
+	id    int // of that token; -1: an unknown character
+}
+
+// encode is the Viterbi algorithm; neighbouring unknown characters become one token.
+func (m *unigram) encode(ids []int, piece string) ([]int, error) {
+	best := make([]step, len(piece)+1)
+	for i := range best {
+		best[i].from = -1
+	}
+	reach := func(to int, s step) {
+		if best[to].from < 0 || s.score > best[to].score {
+			best[to] = s
+		}
+	}
+	for at := 0; at < len(piece); {
+		_, width := utf8.DecodeRuneInString(piece[at:])
+		single := false
+		for end, node := at, m.trie; end < len(piece); {
+			if node = node.next[piece[end]]; node == nil {
+				break
+			}
+			end++
+			if node.id >= 0 {
+				reach(end, step{from: at, score: best[at].score + m.scores[node.id], id: node.id})
+				single = single || end-at == width
+			}
+		}
+		if !single {
+			reach(at+width, step{from: at, score: best[at].score + m.lowest - unkPenalty, id: m.unk})
+		}
+		at += width
+	}
+	var parts []span // from the end; match marks unknown characters
+	for end := len(piece); end > 0; end = best[end].from {
+		s := best[end]
+		unknown := s.id == m.unk
+		if last := len(parts) - 1; unknown && last >= 0 && parts[last].match {
+			parts[last].from = s.from
+			continue
+		}
+		parts = append(parts, span{from: s.from, to: end, match: unknown})
+	}
+	for i := len(parts) - 1; i >= 0; i-- {
+		token := piece[parts[i].from:parts[i].to]
+		if id, ok := m.id(token); ok {
+			ids = append(ids, id)
+			continue
+		}
+		if m.byteFallback {
+			if with, ok := appendByteTokens(ids, token, &m.byteTokens); ok {
+				ids = with
+				continue
+			}
+		}
+		if m.unk < 0 {
+			return nil, fmt.Errorf("the vocabulary has neither %q nor a token for what is unknown", token)
+		}
+		ids = append(ids, m.unk)
+	}
+	return ids, nil
+}
