@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -73,6 +74,7 @@ type validationRun struct {
 	dir     string
 	out     printer
 	items   []listed
+	shared  bool // one environment serves both phases
 }
 
 // listed is an item of the validated set, without its content.
@@ -163,6 +165,7 @@ func (v *validationRun) run(ctx context.Context, drain <-chan struct{}, oracle, 
 	} else if n > 0 {
 		v.out.Note(fmt.Sprintf("removed %d sandboxes that a dead run had left behind", n))
 	}
+	defer func() { err = errors.Join(err, fail(ExitStore, v.closeEnvironments(oracle, nop))) }()
 	if err := v.list(ctx, oracle, nop); err != nil {
 		return fail(ExitUsage, err)
 	}
@@ -212,11 +215,27 @@ func (v *validationRun) list(ctx context.Context, oracle, nop *phase) error {
 		return fmt.Errorf("environment %s has no items to validate", oracle.cfg.Environment)
 	}
 	if _, ok := e.(env.Evaluator); ok {
-		nop.environment = e
+		nop.environment, v.shared = e, true
 		oracle.ready, nop.ready = true, true
 		return nil
 	}
+	if c, ok := e.(io.Closer); ok {
+		if err := c.Close(); err != nil {
+			return err
+		}
+	}
 	return oracle.build()
+}
+
+// closeEnvironments gives up what the environments of the phases hold.
+func (v *validationRun) closeEnvironments(oracle, nop *phase) error {
+	var errs []error
+	for _, p := range []*phase{oracle, nop} {
+		if c, ok := p.environment.(io.Closer); ok && (p == oracle || !v.shared) {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // solvable returns how many items have a reference solution.
