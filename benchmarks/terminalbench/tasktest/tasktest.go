@@ -38,3 +38,6 @@ func MakeImages(t testing.TB) {
 	out, err := exec.CommandContext(context.Background(), testdata(t, "base-images")).CombinedOutput()
 	require.NoError(t, err, "make the base images: %s", out)
 }
+
+// ReplayScript returns the file with what the embedded model answers to the tasks.
+func ReplayScript(t testing.TB) string { return testdata(t, "replay.yaml") }

@@ -9,6 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/hermes-env/hermes-env/agentloop/model/replay"
 	"github.com/hermes-env/hermes-env/benchmarks/terminalbench/tasktest"
 	"github.com/hermes-env/hermes-env/env/dataset/harbor"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker/dockertest"
@@ -79,4 +80,32 @@ func TestTheBaseImagesAreMadeOnce(t *testing.T) {
 	before := created()
 	tasktest.MakeImages(t)
 	require.Equal(t, before, created())
+}
+
+func TestTheReplayScriptKnowsEveryTask(t *testing.T) {
+	text, err := os.ReadFile(tasktest.ReplayScript(t))
+	require.NoError(t, err)
+	script, err := replay.Parse("replay.yaml", text)
+	require.NoError(t, err)
+	list, err := harbor.List(t.Context(), tasktest.Folder(t))
+	require.NoError(t, err)
+	prompts := map[string]string{}
+	for _, task := range list.Tasks {
+		for _, step := range task.Steps {
+			prompts[task.Name+"/"+step.Name] = step.Instruction
+		}
+		if len(task.Steps) == 0 {
+			prompts[task.Name] = task.Instruction
+		}
+	}
+	require.Len(t, script.Conversations, len(prompts))
+	for name, prompt := range prompts {
+		matches := 0
+		for _, c := range script.Conversations {
+			if strings.Contains(prompt, c.Match.Contains) {
+				matches++
+			}
+		}
+		require.Equal(t, 1, matches, name)
+	}
 }
