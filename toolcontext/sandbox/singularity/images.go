@@ -29,8 +29,7 @@ func (p *Provider) image(ctx context.Context, spec sandbox.Spec) (path string, e
 		}
 		return filepath.Abs(ref)
 	}
-	sum := sha256.Sum256([]byte(ref))
-	path = filepath.Join(p.config.ImageDir, hex.EncodeToString(sum[:16])+".sif")
+	path = p.imageFile(ref)
 	select {
 	case p.fetching <- struct{}{}:
 		defer func() { <-p.fetching }()
@@ -46,6 +45,12 @@ func (p *Provider) image(ctx context.Context, spec sandbox.Spec) (path string, e
 		return "", fmt.Errorf("fetch the image %s: %w; check the name and the network, or fetch it by hand (%s pull) and name the file", ref, err, filepath.Base(p.config.Command))
 	}
 	return path, nil
+}
+
+// imageFile is where a reference is kept once it is fetched.
+func (p *Provider) imageFile(ref string) string {
+	sum := sha256.Sum256([]byte(ref))
+	return filepath.Join(p.config.ImageDir, hex.EncodeToString(sum[:16])+".sif")
 }
 
 // reference is the image of a spec as the user names it.

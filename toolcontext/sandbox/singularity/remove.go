@@ -48,23 +48,15 @@ func removeTree(dir string) error {
 
 // Reap stops the instances and removes the directories whose owner is dead.
 func (p *Provider) Reap(ctx context.Context) (int, error) {
-	names, err := p.instances(ctx)
+	names, err := p.left(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("look for abandoned instances: %w", err)
+		return 0, err
 	}
-	list, err := os.ReadDir(p.config.BaseDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, fmt.Errorf("look for abandoned directories: %w", err)
-	}
-	for _, entry := range list {
-		names = append(names, entry.Name())
-	}
-	slices.Sort(names)
 	var (
 		reaped int
 		errs   []error
 	)
-	for _, name := range slices.Compact(names) {
+	for _, name := range names {
 		o, err := owner.ParseName(name)
 		if err != nil || o.Alive() {
 			continue
