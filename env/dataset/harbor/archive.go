@@ -39,14 +39,16 @@ func UnpackTar(ctx context.Context, r io.Reader, dir string, limits Limits) erro
 	}
 	buffered := bufio.NewReader(r)
 	content := io.Reader(buffered)
-	if magic, err := buffered.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
-		unzipped, err := gzip.NewReader(buffered)
-		if err != nil {
+	magic, err := buffered.Peek(2)
+	switch {
+	case errors.Is(err, io.EOF):
+		return errors.New("read the archive: it is empty")
+	case err != nil:
+		return fmt.Errorf("read the archive: %w", err)
+	case magic[0] == 0x1f && magic[1] == 0x8b:
+		if content, err = gzip.NewReader(buffered); err != nil {
 			return fmt.Errorf("read the archive: %w", err)
 		}
-		content = unzipped
-	} else if errors.Is(err, io.EOF) {
-		return fmt.Errorf("read the archive: it is empty")
 	}
 	// Headers and padding beside the content: at most some kilobytes for each entry.
 	bounded := &boundedReader{r: content, left: limits.MaxBytes + int64(limits.MaxEntries)*4096 + 1<<20}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ func Parse(file string, data []byte) (*Config, []Problem, error) {
 	c := r.config(doc)
 	c.Metadata.Raw = metadataJSON(doc["metadata"], meta)
 	c.given = r.given
+	sortProblems(r.problems)
+	sortProblems(r.notes)
 	if len(r.problems) > 0 {
 		return nil, r.notes, &Error{r.problems}
 	}
@@ -66,9 +69,12 @@ func (t *table) version() string {
 		switch v := v.(type) {
 		case string:
 			return v
-		case float64, int64:
+		case float64:
 			t.note(t.name(key), "should be a string")
-			return fmt.Sprint(v)
+			return tomlNumber(v)
+		case int64:
+			t.note(t.name(key), "should be a string")
+			return strconv.FormatInt(v, 10)
 		}
 		if ok {
 			t.mustBe(key, "a string", v)
@@ -179,8 +185,11 @@ func (t *table) verifier(base Verifier) Verifier {
 	t.used["environment"] = true
 	if t.has("environment_mode") {
 		v.Separate = t.oneOf("environment_mode", "shared", "shared", "separate") == "separate"
-		if !v.Separate && t.has("environment") {
-			t.wrong(t.name("environment"), "needs environment_mode = \"separate\"")
+		if !v.Separate {
+			if t.has("environment") {
+				t.wrong(t.name("environment"), "needs environment_mode = \"separate\"")
+			}
+			v.Environment = nil
 		}
 	}
 	t.used["environment_mode"] = true

@@ -1,7 +1,9 @@
 package harbor
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -29,6 +31,13 @@ func (p Problem) String() string {
 	}
 	b.WriteString(p.Text)
 	return b.String()
+}
+
+// sortProblems puts problems into the order of the file.
+func sortProblems(problems []Problem) {
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), strings.Compare(a.Key, b.Key))
+	})
 }
 
 // Error is all that is wrong with one task.

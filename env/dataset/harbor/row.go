@@ -283,6 +283,12 @@ func unpackParts(ctx context.Context, row []byte, dir string, limits Limits) err
 		return err
 	}
 	defer root.Close()
+	// The archives may have taken the right to write from the folders.
+	for _, name := range []string{".", "tests"} {
+		if err := root.Chmod(name, 0o755); err != nil {
+			return fmt.Errorf("make %s writable: %w", name, err)
+		}
+	}
 	for _, f := range files {
 		// What the archive has under that name, maybe a link, makes way.
 		if err := root.RemoveAll(f.name); err != nil {

@@ -2,6 +2,7 @@ package hubtest
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 )
 
@@ -40,10 +41,10 @@ func (s *Server) Inject(f Fault) {
 func (s *Server) nextFault(r *http.Request) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, f := range s.faults {
-		if f.Times != 0 && (f.Match == nil || f.Match(r)) {
-			if f.Times > 0 {
-				f.Times--
+	for i, f := range s.faults {
+		if f.Match == nil || f.Match(r) {
+			if f.Times--; f.Times == 0 {
+				s.faults = slices.Delete(s.faults, i, i+1)
 			}
 			return f
 		}
