@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker"
@@ -63,46 +61,4 @@ func (s *session) dockerConfig() docker.Config {
 		config.Binary, _ = s.app.Getenv(binaryVariable)
 	}
 	return config
-}
-
-type cleanupCommand struct{}
-
-// Run removes what dead runs left behind, of every backend that is there.
-func (c *cleanupCommand) Run(s *session) error {
-	ctx, cancel := context.WithTimeout(s.ctx, 5*time.Minute)
-	defer cancel()
-	var errs []error
-	for _, b := range []struct {
-		name string
-		open func() (sandbox.Provider, error)
-	}{
-		{local.Name, func() (sandbox.Provider, error) { return local.New(local.Config{Subreaper: true}) }},
-		{docker.Name, func() (sandbox.Provider, error) { return docker.New(s.dockerConfig()) }},
-		{singularity.Name, func() (sandbox.Provider, error) { return singularity.New(s.singularityConfig()) }},
-	} {
-		provider, err := b.open()
-		if errors.Is(err, singularity.ErrNoCommand) {
-			continue // as on most machines
-		}
-		if errors.Is(err, docker.ErrNoEngine) {
-			fmt.Fprintf(s.app.Stdout, "no container engine answers: nothing to remove there\n")
-			continue
-		}
-		n := 0
-		if err == nil {
-			n, err = provider.Reap(ctx)
-			if p, ok := provider.(*docker.Provider); ok {
-				_, networkErr := p.RemoveNetwork(ctx) // made again when it is needed
-				err = errors.Join(err, networkErr)
-			}
-			err = errors.Join(err, closeProvider(provider))
-		}
-		if n > 0 || err == nil {
-			fmt.Fprintf(s.app.Stdout, "removed %d %s sandboxes of dead runs\n", n, b.name)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("clean up %s sandboxes: %w", b.name, err))
-		}
-	}
-	return fail(ExitSandbox, errors.Join(errs...))
 }

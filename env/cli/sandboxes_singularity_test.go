@@ -21,20 +21,33 @@ func TestWithoutApptainerTheSingularityBackendSaysWhatToInstall(t *testing.T) {
 	require.Contains(t, stderr, "apptainer.org")
 }
 
-func TestTheTestEnvironmentRunsInInstances(t *testing.T) {
+// fakeApptainer puts the stand-in into this process's PATH and returns the directory
+// with a file for each of its instances. It has to be called before the test changes
+// its directory.
+func fakeApptainer(t *testing.T) (state string) {
+	t.Helper()
 	script, err := os.ReadFile(filepath.FromSlash("../../toolcontext/sandbox/singularity/testdata/apptainer"))
 	require.NoError(t, err)
 	dir := t.TempDir()
-	bin, state := filepath.Join(dir, "bin"), filepath.Join(dir, "state")
+	bin := filepath.Join(dir, "bin")
+	state = filepath.Join(dir, "state")
 	require.NoError(t, os.Mkdir(bin, 0o700))
 	require.NoError(t, os.Mkdir(state, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "apptainer"), script, 0o700))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Setenv("APPTAINER_FAKE_STATE", state)
+	return state
+}
+
+func TestTheTestEnvironmentRunsInInstances(t *testing.T) {
+	state := fakeApptainer(t)
+	dir := t.TempDir()
 	image := filepath.Join(dir, "image.sif")
 	require.NoError(t, os.WriteFile(image, nil, 0o600))
 	c := exec.Command(dockertest.BuildServer(t, dir), "evaluate", "--run-dir", "run", "--environment", "terminal-test", "--env.eval_items=all",
 		"--openai.base_url=replay:", "--openai.model_name=replay", "--env.terminal_backend", "singularity", "--env.singularity_image", image)
 	c.Dir = dir
-	c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "APPTAINER_FAKE_STATE="+state, "TMPDIR="+dir)
+	c.Env = append(os.Environ(), "TMPDIR="+dir)
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "4 scored")

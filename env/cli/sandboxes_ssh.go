@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 
+	"github.com/hermes-env/hermes-env/env/config"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/ssh"
 )
@@ -10,18 +11,7 @@ import (
 // newSSHProvider makes the backend of the configured machine, and connects to it, so
 // that what is wrong with it is said before the first rollout.
 func (j *job) newSSHProvider() (sandbox.Provider, error) {
-	c := j.cfg.Env
-	config := ssh.Config{Host: c.SSHHost, Port: c.SSHPort, User: c.SSHUser, Getenv: j.app.Getenv}
-	if c.SSHKey != "" {
-		config.KeyFiles = []string{c.SSHKey}
-	}
-	if c.SSHKnownHosts != "" {
-		config.KnownHosts = []string{c.SSHKnownHosts}
-	}
-	if j.app.Getenv != nil {
-		config.Binary, _ = j.app.Getenv(binaryVariable)
-	}
-	p, err := ssh.New(config)
+	p, err := ssh.New(j.sshConfig(j.cfg.Env))
 	if err != nil {
 		return nil, err
 	}
@@ -29,4 +19,19 @@ func (j *job) newSSHProvider() (sandbox.Provider, error) {
 		return nil, errors.Join(err, closeProvider(p))
 	}
 	return p, nil
+}
+
+// sshConfig is what a configuration and the process's environment say of the backend.
+func (s *session) sshConfig(c config.Env) ssh.Config {
+	out := ssh.Config{Host: c.SSHHost, Port: c.SSHPort, User: c.SSHUser, Getenv: s.app.Getenv}
+	if c.SSHKey != "" {
+		out.KeyFiles = []string{c.SSHKey}
+	}
+	if c.SSHKnownHosts != "" {
+		out.KnownHosts = []string{c.SSHKnownHosts}
+	}
+	if s.app.Getenv != nil {
+		out.Binary, _ = s.app.Getenv(binaryVariable)
+	}
+	return out
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/owner"
 	backend "github.com/hermes-env/hermes-env/toolcontext/sandbox/ssh"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/ssh/sshtest"
 )
 
 func TestAReportChangesNothing(t *testing.T) {
@@ -56,7 +57,7 @@ func TestAReportCountsWhoseTreesThereAre(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, r.Uploaded)
 	require.Equal(t, []int{1, 2, 1, 1}, []int{r.Held, r.Abandoned, r.Foreign, r.Old})
-	require.Equal(t, 4, r.Sessions, "MaxSessions of the server")
+	require.Equal(t, sshtest.MaxSessions, r.Sessions)
 	n, err := p.Reap(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
