@@ -200,7 +200,7 @@ func TestRowsThatAreNoTaskAreRefused(t *testing.T) {
 		"no image":               {row(t, "task_name", "x", "instruction", "i", "test_sh", "y"), "environment: needs a Dockerfile"},
 		"no tests":               {row(t, "task_name", "x", "instruction", "i", "docker_image", "a"), "tests/test.sh: is missing"},
 		"no Dockerfile":          {row(t, "task_name", "x", "instruction", "i", "test_sh", "y", "environment_tar", zip(t, makeTar(t, file("a", "b")))), "environment: needs a Dockerfile"},
-		"no base64":              {row(t, "task_name", "x", "instruction", "i", "environment_tar", "***"), "environment_tar: read the archive: illegal base64"},
+		"no base64":              {row(t, "task_name", "x", "instruction", "i", "environment_tar", "no base64 at all!"), "environment_tar: read the archive: illegal base64"},
 		"a number for a tar":     {row(t, "task_name", "x", "instruction", "i", "tests_tar", 7), "tests_tar must be a string"},
 		"a damaged archive":      {row(t, "task_name", "x", "instruction", "i", "environment_tar", good[:len(good)-9]), "environment_tar"},
 		"a wrong checksum":       {row(t, "task_name", "x", "instruction", "i", "environment_tar", append(good[:len(good)-8:len(good)-8], 0, 0, 0, 0, 0, 0, 0, 0)), "checksum"},
