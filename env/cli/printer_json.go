@@ -96,6 +96,8 @@ type summaryEvent struct {
 	Outcomes    map[string]int `json:"outcomes"`
 	Metrics     chat.Object    `json:"metrics"`
 	Items       []itemEvent    `json:"items"`
+	Groups      []groupEvent   `json:"groups,omitempty"`
+	Deviations  []string       `json:"deviations,omitempty"`
 	WallSeconds float64        `json:"wall_seconds"`
 }
 
@@ -105,6 +107,17 @@ type itemEvent struct {
 	Scored   int      `json:"scored"`
 	Passed   int      `json:"passed"`
 	Mean     *float64 `json:"mean_score"`
+}
+
+type groupEvent struct {
+	Kind     string   `json:"kind"`
+	Name     string   `json:"name"`
+	Items    int      `json:"items"`
+	Rollouts int      `json:"rollouts"`
+	Scored   int      `json:"scored"`
+	Passed   int      `json:"passed"`
+	Mean     *float64 `json:"mean_score"`
+	StdErr   *float64 `json:"score_stderr"`
 }
 
 func (p *jsonPrinter) Summary(s *env.Summary, _ *config.Resolved) {
@@ -125,6 +138,10 @@ func (p *jsonPrinter) Summary(s *env.Summary, _ *config.Resolved) {
 	for _, it := range s.Items {
 		e.Items = append(e.Items, itemEvent{it.ID, it.Rollouts, it.Scored, it.Passed, finite(it.Mean)})
 	}
+	for _, g := range s.Groups {
+		e.Groups = append(e.Groups, groupEvent{g.Kind, g.Name, g.Items, g.Rollouts, g.Score.N, g.Passed, finite(g.Score.Mean), finite(g.Score.StdErr)})
+	}
+	e.Deviations = s.Deviations
 	p.write(e)
 }
 

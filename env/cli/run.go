@@ -62,10 +62,11 @@ func (f *configFlagSet) load(s *session, mode config.Mode, withoutKeys bool, mor
 
 // runFlags are the flags of the commands that run rollouts.
 type runFlags struct {
-	RunDir string `name:"run-dir" placeholder:"DIR" help:"Directory for the results [runs/<environment>-<time>]."`
-	Resume bool   `name:"resume" help:"Go on with the run in --run-dir: finished rollouts are kept, failed and missing ones run."`
-	DryRun bool   `name:"dry-run" help:"Say what would run, and run nothing."`
-	JSON   bool   `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
+	RunDir string   `name:"run-dir" placeholder:"DIR" help:"Directory for the results [runs/<environment>-<time>]."`
+	Resume bool     `name:"resume" help:"Go on with the run in --run-dir: finished rollouts are kept, failed and missing ones run."`
+	Retry  []string `name:"retry-outcome" placeholder:"OUTCOME" help:"With --resume: run again just the rollouts that ended so (sandbox_error, model_error, verifier_error, …; several with commas), in place of those that had no fair try [model_error,sandbox_error,cancelled]. Missing ones run in any case."`
+	DryRun bool     `name:"dry-run" help:"Say what would run, and run nothing."`
+	JSON   bool     `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
 	configFlagSet
 }
 
@@ -104,6 +105,12 @@ func (s *session) execute(flags *runFlags, mode config.Mode, failUnder *float64)
 	cfg, err := flags.load(s, mode, false)
 	if err != nil {
 		return fail(ExitUsage, err)
+	}
+	if _, err := outcomes(flags.Retry); err != nil {
+		return fail(ExitUsage, err)
+	}
+	if len(flags.Retry) > 0 && !flags.Resume {
+		return fail(ExitUsage, errors.New("--retry-outcome acts on an earlier session: add --resume and --run-dir"))
 	}
 	j := &job{session: s, flags: flags, mode: mode, cfg: cfg}
 	j.out = newPrinter(s.app.Stdout, s.app.Stderr, flags.JSON, s.app.Getenv)
@@ -213,17 +220,22 @@ func (j *job) runIn(ctx context.Context, drain <-chan struct{}, store *trajector
 	if err != nil {
 		return nil, fail(ExitStore, err)
 	}
+	again, err := outcomes(j.flags.Retry)
+	if err != nil {
+		return nil, fail(ExitUsage, err)
+	}
 	runner, err := env.New(env.Options{
 		Mode: j.mode, Config: j.cfg.Env, Environment: j.environment, Agent: env.Agent(j.cfg.Agent),
 		Model: client.client, ModelName: client.name, RawText: client.rawText, GroupsInFlight: j.cfg.GroupsInFlight(),
 		Provider: provider, Registry: j.registry, Store: store, Groups: groups,
-		Select: j.items.keep, Selected: j.items.size,
+		Select: j.items.keep, Selected: j.items.size, RetryOutcomes: again,
 		Observer: j.out, Drain: drain,
 	})
 	if err != nil {
 		return nil, fail(ExitUsage, err)
 	}
 	j.out.Begin(j.cfg, store.Dir(), client.describe())
+	j.warnOfDeviations()
 	summary, err := runner.Run(ctx)
 	j.out.End()
 	if len(j.skipped) > 0 && summary != nil {
@@ -301,6 +313,9 @@ func (j *job) openStore() (*trajectories.Run, error) {
 		Command: string(j.mode), Environment: j.cfg.Environment,
 		Config: j.cfg.CanonicalJSON(), ConfigDigest: j.cfg.Digest,
 		Version: Version(), Seeds: map[string]int64{"run": j.cfg.Env.Seed}, Tools: toolset,
+	}
+	if err := j.describeItems(&info); err != nil {
+		return nil, fail(ExitUsage, err)
 	}
 	if j.flags.Resume {
 		dir := j.flags.RunDir

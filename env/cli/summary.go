@@ -45,6 +45,14 @@ func (p *textPrinter) Summary(s *env.Summary, cfg *config.Resolved) {
 	if s.Unscored() > 0 && s.Score.N > 0 {
 		line("", "counting every unscored rollout as 0 the score would be %.3f", s.UnscoredAsZero)
 	}
+	for i, d := range s.Deviations {
+		label := ""
+		if i == 0 {
+			label = "protocol"
+		}
+		line(label, "not comparable with published results: %s", d)
+	}
+	groupTables(&b, s.Groups)
 	if len(s.Items) > 1 && len(s.Items) <= maxItemsShown && cfg.Mode == config.Evaluate {
 		itemsTable(&b, s.Items)
 	}
@@ -81,6 +89,44 @@ func outcomesText(s *env.Summary) string {
 		return "0"
 	}
 	return fmt.Sprintf("%d: %s", s.Rollouts, strings.Join(parts, ", "))
+}
+
+// groupTables writes a table for each kind of group that has more than one.
+func groupTables(b *strings.Builder, groups []env.GroupResult) {
+	for len(groups) > 0 {
+		n := 1
+		for n < len(groups) && groups[n].Kind == groups[0].Kind {
+			n++
+		}
+		groupTable(b, groups[:n])
+		groups = groups[n:]
+	}
+}
+
+func groupTable(b *strings.Builder, groups []env.GroupResult) {
+	if len(groups) < 2 {
+		return
+	}
+	width := len([]rune(groups[0].Kind))
+	for _, g := range groups {
+		width = max(width, len([]rune(g.Name)))
+	}
+	fmt.Fprintf(b, "\n  %-*s  %6s  %9s  %8s  %16s\n", width, groups[0].Kind, "items", "passed", "", "score")
+	for _, g := range groups {
+		rate, score := "–", "–"
+		if g.Rollouts > 0 {
+			rate = fmt.Sprintf("%.1f %%", 100*float64(g.Passed)/float64(g.Rollouts))
+		}
+		switch {
+		case g.Score.N == 0:
+		case math.IsNaN(g.Score.StdErr):
+			score = fmt.Sprintf("%.3f", g.Score.Mean)
+		default:
+			score = fmt.Sprintf("%.3f ± %.3f", g.Score.Mean, g.Score.StdErr)
+		}
+		pad := func(text string, n int) string { return strings.Repeat(" ", max(0, n-len([]rune(text)))) + text }
+		fmt.Fprintf(b, "  %-*s  %6d  %9s  %s  %s\n", width, g.Name, g.Items, fmt.Sprintf("%d/%d", g.Passed, g.Rollouts), pad(rate, 8), pad(score, 16))
+	}
 }
 
 func itemsTable(b *strings.Builder, items []env.ItemResult) {
