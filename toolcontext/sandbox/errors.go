@@ -9,6 +9,10 @@ var ErrClosed = errors.New("sandbox is closed")
 // ErrUnsupported is wrapped by Create when a Spec asks for what the backend can't do.
 var ErrUnsupported = errors.New("not supported by this sandbox backend")
 
+// ErrRestarted is wrapped by transfers that the end of a Restarter broke off: the
+// sandbox is usable again, and what was under way may be there in part.
+var ErrRestarted = errors.New("sandbox was started again meanwhile")
+
 // ErrInvalidCommand is wrapped by Exec when the Command contradicts itself or
 // can't be started on any system: the caller's mistake, the sandbox is well.
 var ErrInvalidCommand = errors.New("invalid command")

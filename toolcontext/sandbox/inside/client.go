@@ -32,7 +32,10 @@ type Options struct {
 	// Idle is how long the server lives when it hears nothing from this client, which
 	// speaks to it by itself more often than that: after that long the harness is taken
 	// for dead, and the sandbox ends. Default: it waits for ever.
+	// The client gives the sandbox up, too, when nobody calls it or holds a lease for so long.
 	Idle time.Duration
+	// Expired is told of that, and must not wait for the client. Default: nobody.
+	Expired func()
 	// Disk is how many bytes the sandbox may write, counted by the server: where more
 	// are there every process is ended, and at twice as many the sandbox. Only for a
 	// server that shares its machine with nobody. Default: no limit.
@@ -64,6 +67,8 @@ type Client struct {
 	relayed  chan struct{} // closed when no connection of the sandbox is served any more
 	slots    chan struct{} // requests under way
 	why      func() string
+
+	usage usage
 
 	mu     sync.Mutex
 	closed bool
@@ -103,6 +108,7 @@ func Dial(stream io.ReadWriteCloser, o Options) (*Client, error) {
 	m := newMux(stream, stream, func() { _ = stream.Close() })
 	m.client = true
 	c := &Client{m: m, options: o, received: make(chan struct{}), watched: make(chan struct{}), relayed: make(chan struct{}), slots: make(chan struct{}, requestSlots)}
+	c.usage.unused = time.Now()
 	c.why = sync.OnceValue(func() string {
 		if o.Why == nil {
 			return ""
@@ -181,6 +187,9 @@ func (c *Client) watch() {
 		select {
 		case <-pause.C:
 		case <-c.m.done:
+			return
+		}
+		if c.expire() {
 			return
 		}
 		// The stream may not even take the question.
@@ -265,7 +274,7 @@ func (c *Client) request(ctx context.Context, e *encoder) (*call, error) {
 	if err != nil {
 		return nil, c.lost(err)
 	}
-	k := &call{channel: ch}
+	k := &call{channel: ch, leave: c.usage.enter()}
 	k.stop = context.AfterFunc(ctx, func() {
 		k.mu.Lock()
 		if !k.finished {
@@ -283,6 +292,7 @@ func (c *Client) request(ctx context.Context, e *encoder) (*call, error) {
 type call struct {
 	*channel
 	stop     func() bool
+	leave    func()
 	mu       sync.Mutex
 	finished bool
 	timer    *time.Timer
@@ -290,6 +300,7 @@ type call struct {
 
 // finish forgets the request. The server is told to give it up when it has not ended.
 func (k *call) finish() {
+	defer k.leave()
 	k.stop()
 	k.mu.Lock()
 	k.finished = true

@@ -3,6 +3,7 @@ package inside
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +42,8 @@ type diskWatch struct {
 
 	restart bool // something was written before
 
+	killing sync.Mutex // held while processes are ended: none is started or reported then
+
 	active atomic.Int64  // requests under way that may write
 	woken  chan struct{} // a request has come
 	kills  atomic.Int64
@@ -57,15 +60,16 @@ func (w *diskWatch) begin() func() {
 	case w.woken <- struct{}{}:
 	default:
 	}
+	w.awaitKill()
 	return func() { w.active.Add(-1) }
 }
 
 // watch looks at the disk while something runs, until ctx ends.
 func (w *diskWatch) watch(ctx context.Context) {
 	var (
-		counted  int64 // by the last count
-		allowed  = w.limit
-		earliest time.Time // of the next count
+		counted  int64                 // by the last count
+		allowed  = w.limit + diskAgain // one file may have all of the limit
+		earliest time.Time             // of the next count
 		latest   = time.Now().Add(diskWalk)
 		pause    = diskLookSoon
 		before   int64
@@ -106,19 +110,27 @@ func (w *diskWatch) watch(ctx context.Context) {
 		took := time.Since(now)
 		earliest, latest = time.Now().Add(diskShare*took), time.Now().Add(max(diskWalk, 10*diskShare*took))
 		switch {
-		case counted <= w.limit:
-			allowed = w.limit
+		case counted <= w.limit+diskAgain:
+			allowed = w.limit + diskAgain
 		case counted <= allowed:
 		case counted > 2*w.limit && w.kills.Load() > 0:
 			w.giveUp(fmt.Errorf("%w: %s", errFull, w.words(counted)))
 			return
 		default:
 			w.last.Store(counted)
+			w.killing.Lock()
 			w.kills.Add(1)
 			_ = w.killAll(ctx) // those that survive are found again
+			w.killing.Unlock()
 			allowed, earliest = counted+diskAgain, time.Time{}
 		}
 	}
+}
+
+// awaitKill returns when no processes are being ended.
+func (w *diskWatch) awaitKill() {
+	w.killing.Lock()
+	defer w.killing.Unlock()
 }
 
 func (w *diskWatch) words(counted int64) string {
@@ -134,6 +146,7 @@ func (w *diskWatch) explain(r *sandbox.Result, merged bool, seen int64) {
 	if w == nil || r.ExitCode != killed || w.kills.Load() == seen {
 		return
 	}
+	w.awaitKill()
 	note := "[" + w.words(w.last.Load()) + ": every process was ended; delete files before going on]\n"
 	o := &r.Stderr
 	if merged {

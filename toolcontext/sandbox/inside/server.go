@@ -316,8 +316,8 @@ func (s *server) answer(ctx context.Context, ch *channel, kind requestKind, d *d
 		if stdin {
 			c.Stdin = ch
 		}
-		defer s.disk.begin()()
 		seen := s.disk.seen()
+		defer s.disk.begin()()
 		r, err := s.box.Exec(ctx, c)
 		if err != nil {
 			return err
