@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/egress"
 )
 
 // Config says which engine is used and what containers get. The zero value is usable.
@@ -48,6 +49,15 @@ type Config struct {
 	// Network is what containers get whose Spec does not say. Default: a bridge that all
 	// sandboxes share and where they do not reach each other.
 	Network sandbox.Network
+	// Idle is how long a container lives that nobody uses or holds a lease on, and
+	// without a word from this program. Default: for ever.
+	Idle time.Duration
+	// Egress says how the proxy of sandboxes with an allow list connects; its Hosts come
+	// from the Spec. Default: to the addresses of the public Internet only.
+	Egress egress.Config
+	// MaxConnections bounds the connections through such proxies at once, of all
+	// sandboxes together. Default: 512.
+	MaxConnections int
 	// MaxStarting is how many containers start at once when the engine is warm.
 	// Default: 8.
 	MaxStarting int
@@ -110,6 +120,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if err := c.Network.Validate(); err != nil {
 		return c, err
+	}
+	if c.MaxConnections <= 0 {
+		c.MaxConnections = 512
 	}
 	if c.MaxStarting <= 0 {
 		c.MaxStarting = 8

@@ -151,6 +151,7 @@ func TestContainersThatVanishOrDieAreALossThatSaysWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, p, sandbox.Spec{})
+			s.(sandbox.Restarter).AllowRestarts(false)
 			failed := make(chan error, 1)
 			go func() {
 				_, err := s.Exec(context.Background(), sandbox.Command{Script: ": > /ready; sleep 600"})

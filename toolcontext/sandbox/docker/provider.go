@@ -37,6 +37,7 @@ type Provider struct {
 	life context.Context // ends when Close has closed all sandboxes
 	end  context.CancelFunc
 
+	relays     chan struct{} // connections of sandboxes through their proxies
 	networking chan struct{} // held while network is looked for
 	network    string        // the shared network's id, once it is known
 
@@ -79,6 +80,7 @@ func New(c Config) (*Provider, error) {
 		open:   map[*box]struct{}{},
 		warned: map[string]bool{},
 
+		relays:     make(chan struct{}, c.MaxConnections),
 		networking: make(chan struct{}, 1),
 	}
 	if e.info.OS != "linux" {
@@ -174,6 +176,9 @@ func (p *Provider) create(ctx context.Context, spec sandbox.Spec) (*box, error) 
 	}
 	if err := errors.Join(spec.Validate(), p.noBinary); err != nil {
 		return nil, err
+	}
+	if orElse(spec.Network, p.config.Network) == sandbox.NetworkAllowlist && p.config.PlainExec {
+		return nil, fmt.Errorf("a network with allowed hosts is %w without the server in the container: see HERMES_ENV_SANDBOX_BINARY in docs/docker.md", sandbox.ErrUnsupported)
 	}
 	if err := p.enter(); err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
-	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
 )
 
 // driver carries out what a sandbox is asked, in a container that runs: the client
@@ -24,7 +23,6 @@ type driver interface {
 }
 
 var (
-	_ driver = (*inside.Client)(nil)
 	_ driver = (*plain)(nil)
 )
 
@@ -58,6 +56,29 @@ var (
 // Start runs a command in the background; see sandbox.Starter.
 func (s *Sandbox) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error) {
 	return s.starter.Start(ctx, c)
+}
+
+// Lease keeps the sandbox although nobody uses it; see sandbox.Leaser.
+func (s *Sandbox) Lease() (release func()) {
+	if l, ok := s.driver.(sandbox.Leaser); ok {
+		return l.Lease()
+	}
+	return func() {}
+}
+
+// Restarts returns how often the container was started again; see sandbox.Restarter.
+func (s *Sandbox) Restarts() int {
+	if r, ok := s.driver.(sandbox.Restarter); ok {
+		return r.Restarts()
+	}
+	return 0
+}
+
+// AllowRestarts says whether it may be; see sandbox.Restarter.
+func (s *Sandbox) AllowRestarts(allow bool) {
+	if r, ok := s.driver.(sandbox.Restarter); ok {
+		r.AllowRestarts(allow)
+	}
 }
 
 // Info describes the sandbox. Its ID is the container's name.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/egress"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
 )
 
@@ -24,7 +25,8 @@ const greetLimit = 30 * time.Second
 
 // serve makes the sandbox's client of the server at the other end of the stream,
 // which is closed when that fails.
-func (s *box) serve(ctx context.Context, at *stream, spec sandbox.Spec, image imageInfo) error {
+// watched is the limit on what it writes where the engine has none.
+func (s *box) serve(ctx context.Context, at *stream, spec sandbox.Spec, image imageInfo, watched int64) error {
 	if s.provider.config.PlainExec {
 		d, err := newPlain(ctx, s.provider, s.container, s.info, at, spec, image)
 		if err != nil {
@@ -38,16 +40,77 @@ func (s *box) serve(ctx context.Context, at *stream, spec sandbox.Spec, image im
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline))
 	}
-	client, err := inside.Dial(at, inside.Options{
+	o := inside.Options{
 		Info:          s.info,
 		HandshakeWait: wait,
 		Why:           func() string { return s.provider.fate(s.container, at) },
-	})
+		Idle:          s.provider.config.Idle,
+		Expired:       s.expire,
+		Disk:          watched,
+	}
+	if orElse(spec.Network, s.provider.config.Network) == sandbox.NetworkAllowlist {
+		connections, err := s.provider.connections(spec)
+		if err != nil {
+			_ = at.Close() // the cause is known
+			return err
+		}
+		o.Connections = connections
+	}
+	client, err := inside.Dial(at, o)
 	if err != nil {
 		return fmt.Errorf("the server in the container (image %s, user %q): %w", s.info.Image, spec.User, err)
 	}
-	s.driver, s.info = client, client.Info()
+	s.info = client.Info()
+	o.Info = s.info
+	s.driver = &server{box: s, client: client, since: client.Server().DiskSince, dial: func(ctx context.Context, since int64) (*inside.Client, error) {
+		at, err := s.provider.startAttached(ctx, s.container)
+		if err != nil {
+			return nil, err
+		}
+		again := o
+		again.DiskSince = since
+		again.Why = func() string { return s.provider.fate(s.container, at) }
+		return inside.Dial(at, again)
+	}}
 	return nil
+}
+
+// connections returns what serves the connections of a sandbox with an allow list.
+func (p *Provider) connections(spec sandbox.Spec) (func(context.Context, *inside.Connection), error) {
+	hosts, err := sandbox.ParseHosts(spec.AllowedHosts)
+	if err != nil {
+		return nil, err
+	}
+	c := p.config.Egress
+	c.Hosts = hosts
+	proxy := egress.New(c)
+	return func(ctx context.Context, conn *inside.Connection) {
+		select {
+		case p.relays <- struct{}{}:
+			defer func() { <-p.relays }()
+			proxy.Serve(ctx, conn)
+		case <-ctx.Done():
+		}
+	}, nil
+}
+
+// expire removes the container of a sandbox that nobody uses. The sandbox is lost
+// then, not closed, for whoever does use it after all.
+func (s *box) expire() {
+	if r, ok := s.driver.(sandbox.Restarter); ok {
+		r.AllowRestarts(false)
+	}
+	if s.provider.enter() != nil {
+		return // the provider removes it
+	}
+	go func() {
+		defer s.provider.creating.Done()
+		warning := fmt.Sprintf("sandbox %s is removed: nobody used it for %v or held a lease", s.info.ID, s.provider.config.Idle)
+		if err := s.provider.removeContainer(context.Background(), s.container); err != nil {
+			warning += ": " + err.Error()
+		}
+		s.provider.config.Warn(warning)
+	}()
 }
 
 // fateLimit bounds asking the engine why a container ended.

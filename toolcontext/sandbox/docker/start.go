@@ -93,6 +93,22 @@ func (p *Provider) startNamed(ctx context.Context, name string, spec sandbox.Spe
 	s := &box{provider: p, container: id, info: sandbox.Info{
 		Backend: Name, ID: name, Image: p.reference(spec), Digest: image.Digest, TempDir: "/tmp",
 	}}
+	at, err := p.startAttached(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	watched := int64(0)
+	if plan.Disk == 0 {
+		watched = plan.FileSize // the same limit
+	}
+	if err := s.serve(ctx, at, spec, image, watched); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// startAttached starts a container and returns the stream to its first process.
+func (p *Provider) startAttached(ctx context.Context, id string) (*stream, error) {
 	conn, err := p.engine.attach(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("attach to the container: %w", err)
@@ -102,10 +118,7 @@ func (p *Provider) startNamed(ctx context.Context, name string, spec sandbox.Spe
 		_ = at.Close() // nothing was said yet
 		return nil, fmt.Errorf("start the container: %w", err)
 	}
-	if err := s.serve(ctx, at, spec, image); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return at, nil
 }
 
 // reference names the image of a spec as people know it.
@@ -225,8 +238,9 @@ func (p *Provider) createContainer(ctx context.Context, pl *plan, image imageInf
 
 // warnOfDisk says that a limit somebody asked for is not in force.
 func (p *Provider) warnOfDisk(pl plan) {
-	if pl.DiskAsked && pl.Disk > 0 {
-		p.warnOnce(fmt.Sprintf("the engine's storage (%s on %s) can't bound what a container writes: only the size of each file is bounded; overlay2 on xfs with pquota, btrfs and zfs can", p.engine.info.Driver, p.engine.info.Backing))
+	// The server in the container watches what the storage can't bound.
+	if pl.DiskAsked && pl.Disk > 0 && p.config.PlainExec {
+		p.warnOnce(fmt.Sprintf("the engine's storage (%s on %s) can't bound what a container writes, and no server in it watches: only the size of each file is bounded; overlay2 on xfs with pquota, btrfs and zfs can", p.engine.info.Driver, p.engine.info.Backing))
 	}
 }
 

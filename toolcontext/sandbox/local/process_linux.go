@@ -56,7 +56,7 @@ func preferForKilling(pid int) {
 	if err != nil {
 		return // it has ended, or /proc is not what it should be
 	}
-	_, _ = unix.Write(fd, []byte("500")) // refused where that is less than it has
+	_, _ = unix.Write(fd, []byte("1000")) // refused where that is less than it has
 	_ = unix.Close(fd)
 }
 
