@@ -2,6 +2,8 @@ package harbor
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,9 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"crypto/sha256"
-	"encoding/hex"
 )
 
 // maxDepth is how many folders below the root tasks are looked for.
@@ -87,6 +86,12 @@ func List(ctx context.Context, root string) (*Collection, error) {
 		t.Name = names[i]
 		c.Tasks = append(c.Tasks, t)
 	}
+	c.finish()
+	return c, nil
+}
+
+// finish sorts what was found and computes the digest.
+func (c *Collection) finish() {
 	slices.SortFunc(c.Tasks, func(a, b *Task) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(c.Broken, func(a, b Broken) int { return strings.Compare(a.Name, b.Name) })
 	h := sha256.New()
@@ -94,7 +99,6 @@ func List(ctx context.Context, root string) (*Collection, error) {
 		fmt.Fprintf(h, "%s %q\n", t.Digest, t.Name)
 	}
 	c.Digest = "sha256:" + hex.EncodeToString(h.Sum(nil))
-	return c, nil
 }
 
 // find returns the task folders in the order they are walked through.
