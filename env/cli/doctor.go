@@ -11,6 +11,8 @@ import (
 	"github.com/hermes-env/hermes-env/env/config"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/local"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/singularity"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/ssh"
 )
 
 type doctorCommand struct {
@@ -104,8 +106,12 @@ func (d *doctor) examine(ctx context.Context, c *doctorCommand) []finding {
 		part{name: "local", lenient: backend != local.Name, examine: d.local},
 		part{name: "docker", lenient: backend != docker.Name, examine: func(ctx context.Context) []finding { return d.docker(ctx, image) }},
 	)
-	if job != nil && backend != local.Name && backend != docker.Name {
-		parts = append(parts, part{name: backend, examine: func(ctx context.Context) []finding { return d.backend(ctx, job) }})
+	switch {
+	case job == nil:
+	case backend == ssh.Name:
+		parts = append(parts, part{name: backend, examine: func(ctx context.Context) []finding { return d.ssh(ctx, job) }})
+	case backend == singularity.Name:
+		parts = append(parts, part{name: backend, examine: func(ctx context.Context) []finding { return d.singularity(ctx, job) }})
 	}
 	if asks {
 		parts = append(parts, part{name: "config", examine: func(ctx context.Context) []finding {

@@ -20,6 +20,7 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop/model/modeltest"
 	"github.com/hermes-env/hermes-env/env/cli"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker/dockertest"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/ssh/sshtest"
 )
 
 // nowhere is an engine that is not there.
@@ -36,6 +37,48 @@ func check(t *testing.T, stdout, part, name string) gjson.Result {
 	}
 	require.Fail(t, "no such check", "%s %s in %s", part, name, stdout)
 	return gjson.Result{}
+}
+
+func TestDoctorLooksAtTheMachineOfSSHSandboxes(t *testing.T) {
+	m, server := sshtest.Start(t), dockertest.BuildServer(t, t.TempDir())
+	p := newProgram(t)
+	p.write("quick.yaml", quickstart)
+	p.env["DOCKER_HOST"], p.env["HOME"], p.env["HERMES_ENV_SANDBOX_BINARY"] = nowhere, m.Home, server
+	args := append([]string{"doctor", "--json", "--config", "quick.yaml", "--env.terminal_backend", "ssh"}, m.Flags("--env.ssh_", "_")...)
+	code, stdout, stderr := p.run(args...)
+	require.Equal(t, cli.ExitOK, code, stdout+stderr)
+	for _, name := range []string{"login", "machine", "server", "directory", "programs", "sessions", "leftovers", "start"} {
+		require.Equal(t, "ok", check(t, stdout, "ssh", name).Get("level").String(), name)
+	}
+	require.Contains(t, check(t, stdout, "ssh", "sessions").Get("found").String(), strconv.Itoa(sshtest.MaxSessions)+" on a connection")
+
+	require.NoError(t, os.Truncate(m.KnownHosts, 0))
+	code, stdout, _ = p.run(args...)
+	require.Equal(t, cli.ExitProblems, code, stdout)
+	require.Contains(t, check(t, stdout, "ssh", "host key").Get("found").String(), "SHA256:")
+}
+
+func TestDoctorLooksAtAnInstallationOfApptainer(t *testing.T) {
+	server := dockertest.BuildServer(t, t.TempDir())
+	fakeApptainer(t)
+	p := newProgram(t)
+	p.write("quick.yaml", quickstart)
+	p.write("image.sif", "")
+	p.env["DOCKER_HOST"], p.env["HERMES_ENV_SANDBOX_BINARY"] = nowhere, server
+	t.Setenv("TMPDIR", t.TempDir())
+	args := []string{"doctor", "--json", "--config", "quick.yaml", "--env.terminal_backend", "singularity", "--env.singularity_image", "image.sif"}
+	code, stdout, stderr := p.run(args...)
+	require.Equal(t, cli.ExitOK, code, stdout+stderr)
+	for _, name := range []string{"command", "image", "start", "leftovers"} {
+		require.Equal(t, "ok", check(t, stdout, "singularity", name).Get("level").String(), name)
+	}
+	t.Setenv("APPTAINER_FAKE_VERSION", "1.0.0")
+	code, stdout, _ = p.run(args...)
+	require.Equal(t, cli.ExitProblems, code, stdout)
+	require.Equal(t, "problem", check(t, stdout, "singularity", "command").Get("level").String())
+	t.Setenv("PATH", t.TempDir())
+	_, stdout, _ = p.run(args...)
+	require.Contains(t, check(t, stdout, "singularity", "command").Get("fix").String(), "apptainer")
 }
 
 func TestDoctorNeedsNoEngineUnlessTheConfigurationDoes(t *testing.T) {
@@ -126,8 +169,8 @@ func TestDoctorTriesOtherBackendsOfAConfiguration(t *testing.T) {
 	p.write("quick.yaml", quickstart)
 	code, stdout, _ := p.run("doctor", "--json", "--config", "quick.yaml", "--env.terminal_backend", "ssh", "--env.ssh_host", "127.0.0.1", "--env.ssh_port", "1")
 	require.Equal(t, cli.ExitProblems, code, stdout)
-	require.Equal(t, "problem", check(t, stdout, "ssh", "start").Get("level").String())
-	require.NotEmpty(t, check(t, stdout, "ssh", "start").Get("fix").String())
+	require.Equal(t, "problem", check(t, stdout, "ssh", "connection").Get("level").String())
+	require.NotEmpty(t, check(t, stdout, "ssh", "connection").Get("fix").String())
 }
 
 // The names of checks are for programs to rely on.

@@ -8,6 +8,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/program"
 )
 
 // program checks the binary that runs.
@@ -20,7 +22,7 @@ func (d *doctor) program() []finding {
 		var needs string
 		if needs, err = interpreter(path); needs != "" {
 			static = finding{Check: "static", Level: levelWarning, Found: "linked to the libraries of this machine (" + needs + "): it can't serve inside containers",
-				Fix: "CGO_ENABLED=0 go build -o hermes-env ./cmd/hermes-env, or set " + binaryVariable + " to a static one"}
+				Fix: buildFix(runtime.GOARCH)}
 		}
 	}
 	var format *elf.FormatError
@@ -32,6 +34,10 @@ func (d *doctor) program() []finding {
 	}
 	return append(found, static)
 }
+
+// buildFix is the command after which sandboxes have a program that can serve in
+// them. arch is the machine's, as Go names it; "" is this one's.
+func buildFix(arch string) string { return program.BuildCommand(arch) }
 
 // interpreter returns what loads the libraries of a program for Linux; "" for a static one.
 func interpreter(path string) (string, error) {

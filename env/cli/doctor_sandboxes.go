@@ -70,24 +70,6 @@ func runEcho(ctx context.Context, p sandbox.Provider) (err error) {
 	return nil
 }
 
-// backend makes a sandbox of the configuration's backend and runs a command in it, for
-// backends that are not examined more closely.
-func (d *doctor) backend(ctx context.Context, j *job) []finding {
-	failed := func(err error) []finding {
-		return []finding{{Check: "start", Level: levelProblem, Found: err.Error(), Fix: d.typed("envs "+j.cfg.Environment) + " lists the fields that describe the backend"}}
-	}
-	start := time.Now()
-	p, err := j.newProvider()
-	if err != nil {
-		return failed(err)
-	}
-	defer func() { _ = closeProvider(p) }() // what is open was tried to be closed, and said
-	if err := runEcho(ctx, p); err != nil {
-		return failed(err)
-	}
-	return []finding{{Check: "start", Level: levelOK, Found: "a command ran, " + shownTime(time.Since(start)) + " from start to end"}}
-}
-
 func localShell(path string) finding {
 	if filepath.Base(path) == "bash" {
 		return finding{Check: "shell", Level: levelOK, Found: path}
@@ -300,7 +282,7 @@ func engineNetwork(r docker.Report) finding {
 func tryDocker(ctx context.Context, c docker.Config, r docker.Report) finding {
 	if r.ServerNone != nil {
 		f := finding{Check: "start", Level: levelProblem, Found: r.ServerNone.Error(),
-			Fix: fmt.Sprintf("CGO_ENABLED=0 GOOS=linux GOARCH=%s go build -o hermes-env-sandbox ./cmd/hermes-env && export %s=$PWD/hermes-env-sandbox", r.Arch, binaryVariable)}
+			Fix: buildFix(r.Arch)}
 		if c.Binary == "" { // commands go through the engine instead
 			f.Level, f.Found = levelWarning, "commands in containers will be slow and can't run in the background: "+f.Found
 		}

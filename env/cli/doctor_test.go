@@ -69,6 +69,7 @@ func (f fakeEngine) start(t *testing.T) string {
 		"/_ping":           "OK",
 		"/info":            string(encoded),
 		"/version":         fmt.Sprintf(`{"ApiVersion":%q}`, f.api),
+		"/networks":        "[]",
 		"/networks/bridge": `{"Name":"bridge","IPAM":{"Config":[{"Subnet":"172.17.0.0/16"}]}}`,
 		"/containers/json": f.containers,
 		"/images/json":     "[]",
@@ -191,12 +192,12 @@ func TestDoctorSaysWhyNoEngineAnswers(t *testing.T) {
 	}{
 		"nothing there":      {"unix:///no/such/socket", "no container engine answers", "apt-get install docker.io"},
 		"a refused port":     {"tcp://127.0.0.1:1", "no container engine answers", "DOCKER_HOST"},
-		"behind ssh":         {"ssh://somewhere", "ssh -nNT -L", "docker context ls"},
+		"behind ssh":         {"ssh://host.invalid", "ask the engine at ssh://host.invalid", "DOCKER_HOST"},
 		"without a scheme":   {"/var/run/docker.sock", "unix:///path", "docker context ls"},
 		"no engine at all":   {fakeEngine{missing: []string{"/info"}}.start(t), "no such thing", "DOCKER_HOST"},
 		"half of an engine":  {fakeEngine{missing: []string{"/version"}}.start(t), "for its version", "docker context ls"},
 		"too little of one":  {fakeEngine{containers: "}"}.start(t), "containers of dead runs", "docker context ls"},
-		"a host of nonsense": {"unix://", "no container engine answers", "DOCKER_HOST"},
+		"a host of nonsense": {"unix://", "lacks an address", "docker context ls"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDoctor(map[string]string{"DOCKER_HOST": c.host})

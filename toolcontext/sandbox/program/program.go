@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // Variable names the variable of the harness's environment with the path of a
@@ -43,9 +44,19 @@ func Find(configured string) (Program, error) {
 	}
 	p, err := Read(path)
 	if err != nil {
-		return Program{}, fmt.Errorf("this program can't serve inside sandboxes: %w; build it with CGO_ENABLED=0 for Linux, or set %s to the path of one that is", err, Variable)
+		return Program{}, fmt.Errorf("this program can't serve inside sandboxes: %w; build one that can, with this command: %s", err, BuildCommand(""))
 	}
 	return p, nil
+}
+
+// BuildCommand is what a person types, in a checkout of the project, to get a program
+// that can serve: it builds one and names it. arch is the machine's as Go names it;
+// "" is this one's.
+func BuildCommand(arch string) string {
+	if arch == "" {
+		arch = runtime.GOARCH
+	}
+	return fmt.Sprintf("CGO_ENABLED=0 GOOS=linux GOARCH=%s go build -o hermes-env-sandbox ./cmd/hermes-env && export %s=$PWD/hermes-env-sandbox", arch, Variable)
 }
 
 // Read checks that a file is a static program for Linux.
