@@ -97,11 +97,12 @@ func (p *Proxy) Serve(ctx context.Context, client Conn) {
 	}
 }
 
-func answer(w io.Writer, r *refusal) {
+func answer(w Conn, r *refusal) {
 	body := "hermes-env: " + r.text + "\n"
 	// A client that has left misses it.
 	_, _ = fmt.Fprintf(w, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		r.code, http.StatusText(r.code), len(body), body)
+	_ = w.CloseWrite() // so that Close does not take it back
 }
 
 func (p *Proxy) serve(ctx context.Context, client Conn) error {
