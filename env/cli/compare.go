@@ -142,7 +142,7 @@ func compareWarnings(a, b *storedRun, r *compare.Result) []string {
 		if run.manifest.Status != trajectories.StatusDone {
 			add("run %s is not complete (%s)", name, run.manifest.Status)
 		}
-		for _, reason := range run.incomparable() {
+		for _, reason := range run.manifest.Deviations {
 			add("run %s departs from the published protocol: %s", name, reason)
 		}
 	}

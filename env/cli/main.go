@@ -65,6 +65,7 @@ type commands struct {
 	Tools    toolsCommand    `cmd:"" help:"List the tools and toolsets, or print their definitions."`
 	Cleanup  cleanupCommand  `cmd:"" help:"Remove sandboxes left behind by processes that no longer live."`
 	Report   reportCommand   `cmd:"" help:"Write the report of a run as one HTML file: scores, the matrix of items and attempts, transcripts."`
+	Export   exportCommand   `cmd:"" help:"Write a run in the formats of other programs: Harbor jobs, ATIF trajectories."`
 	Compare  compareCommand  `cmd:"" help:"Compare two runs over the same items: paired difference, interval, exact tests, items that flipped."`
 	Stats    statsCommand    `cmd:"" help:"Describe a run or a file of trajectories: outcomes, scores, turns, tokens, tools, duplicates, cost."`
 	Doctor   doctorCommand   `cmd:"" help:"Check this machine, its container engine and a configuration, and say how to fix what is wrong."`

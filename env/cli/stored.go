@@ -112,20 +112,6 @@ func (s *storedRun) count() (n int, err error) {
 	return n, err
 }
 
-// incomparable lists why the scores of the run can't be put beside published ones.
-func (s *storedRun) incomparable() []string {
-	var reasons []string
-	raw, err := os.ReadFile(filepath.Join(s.Dir(), "comparability.json"))
-	if err != nil {
-		return nil
-	}
-	gjson.GetBytes(raw, "reasons").ForEach(func(_, reason gjson.Result) bool {
-		reasons = append(reasons, reason.String())
-		return true
-	})
-	return reasons
-}
-
 // scores gathers the scores of a run by item.
 type scores struct {
 	byItem   map[string][]float64
@@ -241,7 +227,7 @@ func (s *storedRun) warnings(got *scores, estimate env.Estimate) []string {
 	if n := got.outcomes[trajectories.OutcomeCancelled]; n > 0 {
 		list = append(list, fmt.Sprintf("%d rollouts were cancelled; --resume runs them again.", n))
 	}
-	for _, reason := range s.incomparable() {
+	for _, reason := range s.manifest.Deviations {
 		list = append(list, "Not comparable with published results: "+reason)
 	}
 	if len(got.changed) > 0 {

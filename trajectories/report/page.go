@@ -8,7 +8,10 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
+	"sort"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hermes-env/hermes-env/trajectories/stats"
@@ -98,6 +101,7 @@ func (b *Builder) WriteRun(w io.Writer, run Run, figuresOf *stats.Result) error 
 			p.Levels = append(p.Levels, g)
 		}
 	}
+	sort.SliceStable(p.Levels, func(i, j int) bool { return levelRank(p.Levels[i].Name) < levelRank(p.Levels[j].Name) })
 	return write(w, "run.html", func(base page) any { p.page = base; return p }, func() error {
 		for _, t := range b.packed {
 			if _, err := fmt.Fprintf(w, "<script type=\"text/plain\" id=\"d%d\">%s</script>\n", t.number, t.data); err != nil {
@@ -106,6 +110,14 @@ func (b *Builder) WriteRun(w io.Writer, run Run, figuresOf *stats.Result) error 
 		}
 		return nil
 	})
+}
+
+// levelRank puts difficulties in the order people expect.
+func levelRank(name string) int {
+	if i := slices.Index([]string{"trivial", "easy", "medium", "hard", "very hard", "extreme"}, strings.ToLower(name)); i >= 0 {
+		return i
+	}
+	return math.MaxInt
 }
 
 // WriteStatistics writes the statistics of a file or a run as a page.

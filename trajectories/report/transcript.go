@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/trajectories"
 )
@@ -159,17 +161,40 @@ func newTranscript(r *trajectories.Rollout, limit, keep int) *transcript {
 		if text == "" && len(m.Get("content")) > 0 && m.Get("content")[0] == '[' {
 			text = "[content without text]"
 		}
+		if m.Role() == chat.RoleTool {
+			out.CallID, out.Tool, out.Failed = Visible(m.ToolCallID()), OneLine(calls[m.ToolCallID()], 80), trajectories.ToolFailed(text)
+			text, out.Note = terminalAnswer(text)
+		}
 		out.Text = clipped(text, limit)
 		out.Reasoning = clipped(m.NativeReasoning(), limit)
 		for _, c := range m.ToolCalls() {
 			out.Calls = append(out.Calls, call{ID: Visible(c.ID), Name: OneLine(c.Name, 80), Arguments: clipped(c.Arguments, limit)})
 		}
-		if m.Role() == chat.RoleTool {
-			out.CallID, out.Tool, out.Failed = Visible(m.ToolCallID()), OneLine(calls[m.ToolCallID()], 80), trajectories.ToolFailed(text)
-		}
 		t.Messages = append(t.Messages, out)
 	}
 	return t
+}
+
+// terminalAnswer returns the output of a command and its exit code where an answer
+// is nothing but those, and else the answer as it is.
+func terminalAnswer(text string) (output, note string) {
+	if !strings.HasPrefix(text, "{") || !gjson.Valid(text) {
+		return text, ""
+	}
+	v := gjson.Parse(text)
+	plain := v.Get("output").Type == gjson.String && v.Get("exit_code").Type == gjson.Number
+	v.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "output", "exit_code":
+		default:
+			plain = plain && value.Type == gjson.Null
+		}
+		return plain
+	})
+	if !plain {
+		return text, ""
+	}
+	return v.Get("output").Str, "exit code " + v.Get("exit_code").Raw
 }
 
 // firstGenerated is the position of the first assistant message that a model call
