@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -120,18 +121,21 @@ type storedFile struct {
 func (c *Client) storeTree(repo Repo, commit string, files []File) {
 	t := storedTree{Version: 1, Files: make(map[string]storedFile, len(files))}
 	for _, f := range files {
-		s := storedFile{Size: f.Size, BlobID: f.OID, LFSSHA256: f.SHA256}
+		s := storedFile{Size: f.Size, BlobID: f.OID, LFSSHA256: f.SHA256, XetHash: f.xet}
 		if f.SHA256 != "" {
 			s.LFSSize = &f.Size
 		}
 		t.Files[f.Path] = s
 	}
-	data, err := json.MarshalIndent(t, "", " ")
-	if err != nil {
+	var data bytes.Buffer
+	e := json.NewEncoder(&data)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	if e.Encode(t) != nil {
 		return
 	}
 	if name := c.treePath(repo, commit); c.makeDirs(name) == nil {
-		_ = writeWhole(name, data)
+		_ = writeWhole(name, bytes.TrimSuffix(data.Bytes(), []byte("\n")))
 	}
 }
 
@@ -157,7 +161,7 @@ func parseTree(data []byte) ([]File, bool) {
 	}
 	files := make([]File, 0, len(t.Files))
 	for path, s := range t.Files {
-		f := File{Path: path, Size: s.Size, OID: s.BlobID, SHA256: s.LFSSHA256}
+		f := File{Path: path, Size: s.Size, OID: s.BlobID, SHA256: s.LFSSHA256, xet: s.XetHash}
 		if s.LFSSize != nil {
 			f.Size = *s.LFSSize
 		}

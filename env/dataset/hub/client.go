@@ -121,6 +121,7 @@ func (c *Client) ours(u *url.URL) bool {
 type call struct {
 	method, address string
 	header          http.Header
+	retries         int
 	// stop, when set, ends the following of redirects at this answer.
 	stop func(*http.Response) bool
 }
@@ -281,7 +282,7 @@ func (c *Client) answer(ctx context.Context, t target, r call) (*http.Response, 
 		default:
 			err = c.unreachable(ctx, t, err)
 		}
-		if attempt >= c.options.Retries {
+		if attempt >= r.retries {
 			return nil, err
 		}
 		if waitErr := c.pause(ctx, attempt, resp); waitErr != nil {

@@ -179,7 +179,7 @@ func (c *Client) intact(t target, pointer string, f File) (bool, error) {
 // head asks for a file's size and hash.
 func (c *Client) head(ctx context.Context, t target) (File, error) {
 	resp, err := c.answer(ctx, t, call{
-		method: http.MethodHead, address: c.fileAddress(t),
+		method: http.MethodHead, address: c.fileAddress(t), retries: c.options.Retries,
 		// What is stored elsewhere is described by the answer that sends there.
 		stop: func(r *http.Response) bool { return r.Header.Get("X-Linked-Etag") != "" },
 	})

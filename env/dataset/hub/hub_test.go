@@ -468,6 +468,63 @@ func TestAnUnreachableHubIsReplacedByTheCacheWithAWarning(t *testing.T) {
 	require.ErrorIs(t, err, hub.ErrUnreachable)
 }
 
+func TestAHubInTroubleDoesNotHoldUpWhatIsCached(t *testing.T) {
+	f := newFixture(t)
+	_, _, err := f.client(t).Snapshot(t.Context(), tasks, "main", nil)
+	require.NoError(t, err)
+	f.Inject(hubtest.Fault{Status: 503, Times: -1})
+	commit, err := f.client(t).Resolve(t.Context(), tasks, "main")
+	require.NoError(t, err)
+	require.Equal(t, f.commit, commit)
+	require.Len(t, f.waits, 1)
+}
+
+func TestListingsAreKeptInTheFormOfThePythonClient(t *testing.T) {
+	f := newFixture(t)
+	sum, oid, xet := strings.Repeat("a", 64), strings.Repeat("b", 40), strings.Repeat("c", 64)
+	f.Inject(hubtest.Fault{Match: inPath("/tree/"), Status: 200, Body: `[{"type":"directory","oid":"x","size":0,"path":"d"},` +
+		`{"type":"file","oid":"` + oid + `","size":9,"lfs":{"oid":"` + sum + `","size":9,"pointerSize":130},"xetHash":"` + xet + `","path":"d/x"},` +
+		`{"type":"file","oid":"` + oid + `","size":3,"path":"a.txt"}]`})
+	_, err := f.client(t).List(t.Context(), tasks, "main")
+	require.NoError(t, err)
+	got, err := os.ReadFile(filepath.Join(f.options.CacheDir, "datasets--acme--tasks", "trees", f.commit+".json"))
+	require.NoError(t, err)
+	require.Equal(t, `{
+ "format_version": 1,
+ "files": {
+  "a.txt": {
+   "size": 3,
+   "blob_id": "`+oid+`"
+  },
+  "d/x": {
+   "size": 9,
+   "blob_id": "`+oid+`",
+   "lfs_sha256": "`+sum+`",
+   "lfs_size": 9,
+   "xet_hash": "`+xet+`"
+  }
+ }
+}`, string(got))
+	l, err := f.client(t, offline).List(t.Context(), tasks, "main")
+	require.NoError(t, err)
+	require.False(t, l.Partial)
+	require.Equal(t, []string{"a.txt", "d/x"}, paths(l.Files))
+}
+
+func BenchmarkFetch(b *testing.B) {
+	const size = 256 << 20
+	s := hubtest.Start(b)
+	s.Put("dataset", tasks.ID, "main", map[string][]byte{"big.bin": bytesOf(size, 3)})
+	b.SetBytes(size)
+	for b.Loop() {
+		c, err := hub.New(hub.Options{Endpoint: s.URL, CacheDir: b.TempDir()})
+		require.NoError(b, err)
+		_, err = c.Download(b.Context(), tasks, "main", "big.bin")
+		require.NoError(b, err)
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
 func TestSeveralClientsFetchAFileOnce(t *testing.T) {
 	f := newFixture(t)
 	var wg sync.WaitGroup

@@ -49,9 +49,14 @@ func (c *Client) Resolve(ctx context.Context, repo Repo, revision string) (strin
 		SHA string `json:"sha"`
 	}
 	address := c.address(repo.apiPath()+"/revision/"+url.PathEscape(revision), "expand=sha")
-	if _, err := c.getJSON(ctx, t, address, &info); err != nil {
+	retries := c.options.Retries
+	commit, cacheErr := c.cachedCommit(repo, revision)
+	if cacheErr == nil {
+		retries = min(retries, 1) // there is something to go on with
+	}
+	if _, err := c.getJSON(ctx, t, address, retries, &info); err != nil {
 		if ctx.Err() == nil && errors.Is(err, ErrUnreachable) {
-			if commit, cacheErr := c.cachedCommit(repo, revision); cacheErr == nil {
+			if cacheErr == nil {
 				c.warn("%s: going on with commit %s from the cache: %v", t, commit[:12], err)
 				return commit, nil
 			}
@@ -100,6 +105,7 @@ type treeEntry struct {
 	Path string `json:"path"`
 	Size int64  `json:"size"`
 	OID  string `json:"oid"`
+	Xet  string `json:"xetHash"`
 	LFS  *struct {
 		OID  string `json:"oid"`
 		Size int64  `json:"size"`
@@ -117,7 +123,7 @@ func (c *Client) tree(ctx context.Context, t target) ([]File, error) {
 		}
 		seen[address] = true
 		var entries []treeEntry
-		header, err := c.getJSON(ctx, t, address, &entries)
+		header, err := c.getJSON(ctx, t, address, c.options.Retries, &entries)
 		if err != nil {
 			return nil, err
 		}
@@ -147,6 +153,9 @@ func appendFiles(files []File, entries []treeEntry) ([]File, error) {
 		f := File{Path: e.Path, Size: e.Size, OID: e.OID}
 		if e.LFS != nil {
 			f.Size, f.SHA256 = e.LFS.Size, e.LFS.OID
+		}
+		if xetHash.MatchString(e.Xet) {
+			f.xet = e.Xet
 		}
 		if f.Size < 0 || !etagName.MatchString(f.etag()) || (f.OID != "" && !etagName.MatchString(f.OID)) {
 			return nil, fmt.Errorf("%w: the hub lists %s without a usable size or hash", ErrCorrupt, e.Path)
@@ -185,11 +194,11 @@ func (c *Client) onEndpoint(address string) (string, error) {
 	return u.String(), nil
 }
 
-// getJSON asks for a JSON value.
-func (c *Client) getJSON(ctx context.Context, t target, address string, into any) (http.Header, error) {
+// getJSON asks for a JSON value, and so often again after passing failures.
+func (c *Client) getJSON(ctx context.Context, t target, address string, retries int, into any) (http.Header, error) {
 	for attempt := 0; ; attempt++ {
-		header, err := c.getJSONOnce(ctx, t, address, into)
-		if err == nil || attempt >= c.options.Retries || ctx.Err() != nil || !errors.Is(err, errBrokenBody) {
+		header, err := c.getJSONOnce(ctx, t, address, retries, into)
+		if err == nil || attempt >= retries || ctx.Err() != nil || !errors.Is(err, errBrokenBody) {
 			if errors.Is(err, errBrokenBody) {
 				err = c.unreachable(ctx, t, err)
 			}
@@ -204,8 +213,10 @@ func (c *Client) getJSON(ctx context.Context, t target, address string, into any
 // errBrokenBody marks an answer that began well and was cut off.
 var errBrokenBody = errors.New("the answer was cut off")
 
-func (c *Client) getJSONOnce(ctx context.Context, t target, address string, into any) (http.Header, error) {
-	resp, err := c.answer(ctx, t, call{method: http.MethodGet, address: address, header: http.Header{"Accept": {"application/json"}}})
+func (c *Client) getJSONOnce(ctx context.Context, t target, address string, retries int, into any) (http.Header, error) {
+	resp, err := c.answer(ctx, t, call{
+		method: http.MethodGet, address: address, header: http.Header{"Accept": {"application/json"}}, retries: retries,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -66,6 +66,8 @@ type File struct {
 	OID string
 	// SHA256 is the content's hash, in hex, for files in large-file storage; else empty.
 	SHA256 string
+
+	xet string // the hash of the newer storage, kept for other clients of the cache
 }
 
 // etag is the name of the file's blob in the cache.
@@ -78,6 +80,9 @@ func (f File) etag() string {
 
 // commitHash matches a full commit id, which needs no resolving.
 var commitHash = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+// xetHash matches the hash of a file in the newer storage.
+var xetHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // etagName matches what may become the name of a blob.
 var etagName = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]{0,127}$`)
