@@ -126,7 +126,8 @@ func RowName(row []byte) string {
 // FromRow makes the task folder that a row stands for in dir, which must not exist or be
 // empty, and loads it. There are three forms:
 //
-//   - task_dir: a folder that is there already; dir is not used.
+//   - task_dir and task_digest (Row): a folder that is there already and has the digest;
+//     dir is not used. Without the digest a foreign row could name any folder.
 //   - task_binary and path (OpenThoughts): base64 of a tar.gz of the whole folder.
 //   - environment_tar, tests_tar, test_sh, instruction and the other columns of the
 //     Terminal-Bench data sets. test_sh goes before the tar's test.sh. A task.toml with
@@ -139,11 +140,7 @@ func FromRow(ctx context.Context, row []byte, dir string, limits Limits) (*Task,
 	}
 	name := RowName(row)
 	if at := gjson.GetBytes(row, "task_dir"); at.Type == gjson.String && at.String() != "" {
-		t, err := Load(ctx, at.String())
-		if err == nil && name != "" {
-			t.Name = name
-		}
-		return t, err
+		return fromFolder(ctx, row, name, at.String())
 	}
 	if name == "" {
 		return nil, errors.New("read a task from a row: it has neither task_name nor path")
@@ -153,6 +150,25 @@ func FromRow(ctx context.Context, row []byte, dir string, limits Limits) (*Task,
 		return nil, fmt.Errorf("read the task %s from its row: %w", name, err)
 	}
 	t.Name = name
+	return t, nil
+}
+
+// fromFolder loads the folder that a row made by Row names.
+func fromFolder(ctx context.Context, row []byte, name, dir string) (*Task, error) {
+	t, err := Load(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	switch digest := gjson.GetBytes(row, "task_digest").String(); digest {
+	case t.Digest:
+	case "":
+		return nil, fmt.Errorf("read the task %s from its row: task_dir counts only together with task_digest", name)
+	default:
+		return nil, fmt.Errorf("read the task %s from its row: %s was changed since the row was made (it had the digest %s): list the tasks again", name, dir, digest)
+	}
+	if name != "" {
+		t.Name = name
+	}
 	return t, nil
 }
 

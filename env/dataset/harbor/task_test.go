@@ -83,6 +83,12 @@ func TestATaskOfOneStepIsLoaded(t *testing.T) {
 	again, err := harbor.FromRow(t.Context(), row, filepath.Join(t.TempDir(), "unused"), harbor.Limits{})
 	require.NoError(t, err)
 	require.Equal(t, task, again)
+
+	_, err = harbor.FromRow(t.Context(), []byte(`{"task_name":"x","task_dir":"`+dir+`"}`), "", harbor.Limits{})
+	require.ErrorContains(t, err, "task_digest", "a foreign row can't name a folder whose content it does not know")
+	write(t, dir, map[string]string{"tests/more": "x"})
+	_, err = harbor.FromRow(t.Context(), row, "", harbor.Limits{})
+	require.ErrorContains(t, err, "was changed since")
 }
 
 func TestATaskOfSeveralStepsIsLoaded(t *testing.T) {
