@@ -147,7 +147,7 @@ func failureOf(r *trajectories.Rollout) string {
 }
 
 const (
-	maxReason = 600  // characters of an error in a reason
+	maxReason = 2000 // characters of an error in a reason
 	maxOutput = 4000 // characters kept of the end of a verifier's output
 )
 

@@ -1,5 +1,5 @@
 #!/bin/sh
 set -e
-umask 077
 echo "$STAGE" >/home/agent/stage.txt
+chmod 444 /home/agent/stage.txt
 cat /app/ready.txt >/home/agent/ready.txt

@@ -11,7 +11,7 @@ check() {
 }
 check "the verifier is root" "$(id -u)" 0
 check "stage" "$(cat /home/agent/stage.txt 2>&1)" "$EXPECTED_STAGE"
-check "owner and mode" "$(stat -c '%U %a' /home/agent/stage.txt 2>&1)" "agent 600"
+check "owner and mode" "$(stat -c '%U %a' /home/agent/stage.txt 2>&1)" "agent 444"
 tries=$(wc -l </home/agent/ready.txt 2>/dev/null | tr -d ' ')
 if [ "${tries:-0}" -lt 3 ]; then
   echo "FAILED: the agent began after ${tries:-0} checks of the machine's health, the third was the first to succeed"
