@@ -53,6 +53,7 @@ type Context struct {
 
 	mu      sync.Mutex // guards what follows
 	box     sandbox.Sandbox
+	lease   func() // gives the lease on box back; nil where it has none
 	closed  bool
 	sealed  bool
 	timings Timings
@@ -168,6 +169,12 @@ func (c *Context) obtain(ctx context.Context, eager bool) (sandbox.Sandbox, erro
 		return nil, c.failed
 	}
 	c.box = box
+	if l, ok := box.(sandbox.Leaser); ok {
+		c.lease = l.Lease() // however long the model thinks
+	}
+	if r, ok := box.(sandbox.Restarter); ok && c.sealed {
+		r.AllowRestarts(false)
+	}
 	return box, nil
 }
 

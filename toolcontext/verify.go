@@ -75,11 +75,22 @@ func (c *Context) seal(ctx context.Context, kill bool) error {
 			return &tools.InfrastructureError{Op: "kill what the agent left running", Err: err}
 		}
 	}
+	c.allowRestarts(false)
 	c.state.Detach()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sealed = true
 	return nil
+}
+
+// allowRestarts says whether the sandbox may start again when it ends by itself: not
+// while a verifier works, whose results have to be of one sandbox.
+func (c *Context) allowRestarts(allow bool) {
+	if box, closed := c.current(); box != nil && !closed {
+		if r, ok := box.(sandbox.Restarter); ok {
+			r.AllowRestarts(allow)
+		}
+	}
 }
 
 // Another makes a second sandbox of the rollout's Spec, changed by change, for a
@@ -118,6 +129,7 @@ func (c *Context) Unseal(ctx context.Context) error {
 			return &tools.InfrastructureError{Op: "unseal the sandbox", Err: err}
 		}
 	}
+	c.allowRestarts(true)
 	c.state.Attach()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,6 +164,9 @@ func (c *Context) Cleanup(ctx context.Context) error {
 	err := box.Close(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.lease != nil {
+		c.lease()
+	}
 	c.timings.Close += time.Since(started)
 	if err != nil && !errors.Is(err, sandbox.ErrClosed) {
 		return fmt.Errorf("remove the sandbox %s: %w", box.Info().ID, err)

@@ -29,6 +29,7 @@ func (j *job) newProvider() (sandbox.Provider, error) {
 	case docker.Name:
 		config := j.dockerConfig()
 		config.Image = c.DockerImage
+		config.Idle = c.TerminalLifetime.Duration()
 		if j.flags.RunDir != "" {
 			config.Run = filepath.Base(j.flags.RunDir)
 		}

@@ -11,6 +11,7 @@ import (
 func (j *job) newSingularityProvider() (sandbox.Provider, error) {
 	config := j.singularityConfig()
 	config.Image = j.cfg.Env.SingularityImage
+	config.Idle = j.cfg.Env.TerminalLifetime.Duration()
 	config.Progress = func(image, line string) { j.out.Note(image + ": " + line) }
 	p, err := singularity.New(config)
 	if err != nil {

@@ -23,7 +23,7 @@ func (j *job) newSSHProvider() (sandbox.Provider, error) {
 
 // sshConfig is what a configuration and the process's environment say of the backend.
 func (s *session) sshConfig(c config.Env) ssh.Config {
-	out := ssh.Config{Host: c.SSHHost, Port: c.SSHPort, User: c.SSHUser, Getenv: s.app.Getenv}
+	out := ssh.Config{Host: c.SSHHost, Port: c.SSHPort, User: c.SSHUser, Getenv: s.app.Getenv, Idle: c.TerminalLifetime.Duration()}
 	if c.SSHKey != "" {
 		out.KeyFiles = []string{c.SSHKey}
 	}

@@ -84,6 +84,7 @@ type Env struct {
 	SSHKey               string  `yaml:"ssh_key" nullable:"true" affects:"no" help:"private key file; null tries the agent's keys and those in ~/.ssh"`
 	SSHKnownHosts        string  `yaml:"ssh_known_hosts" nullable:"true" affects:"no" help:"file with the host's key, which has to be known; null is ~/.ssh/known_hosts and the system's"`
 	TerminalTimeout      Seconds `yaml:"terminal_timeout" default:"120" min:"0.001" help:"limit of one command in the sandbox"`
+	TerminalLifetime     Seconds `yaml:"terminal_lifetime" default:"3600" min:"0" affects:"no" help:"how long a sandbox outlives a harness that died or hangs without its machine noticing, and how long one lives that no rollout holds; a rollout holds its sandbox however long the model takes; 0 is for ever"`
 	MaxStartingSandboxes int     `yaml:"max_starting_sandboxes" default:"0" min:"0" unit:"sandboxes" affects:"no" help:"sandboxes starting at once; 0 lets the harness choose"`
 
 	Prefetch int `yaml:"prefetch" default:"2" min:"0" unit:"items" affects:"no" help:"items whose images are fetched or built while those before them run; 0 waits until they are needed"`

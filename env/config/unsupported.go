@@ -39,7 +39,6 @@ func Unsupported() []UnsupportedField {
 		{"env", "dataset_name", "this environment reads no dataset by name", nil},
 		{"env", "dataset_split", "this environment reads no dataset by name", nil},
 		{"env", "prompt_field", "this environment reads no dataset by name", nil},
-		{"env", "terminal_lifetime", "a sandbox lives exactly as long as its rollout", nil},
 		{"env", "thinking_mode", "say it in extra_body the way the server wants it", off},
 		{"env", "reasoning_effort", "say it in extra_body the way the server wants it", nil},
 		{"env", "max_reasoning_tokens", "say it in extra_body the way the server wants it", nil},

@@ -25,6 +25,10 @@ type Config struct {
 	// by build --sandbox, or a reference (docker://…, library://…, oras://…); a plain
 	// name is one of docker://. Default: none.
 	Image string
+	// Idle is how long an instance's server lives that nobody uses or holds a lease on,
+	// and without a word from this program; the instance is stopped by Close or Reap.
+	// Default: for ever.
+	Idle time.Duration
 	// Binary is a static hermes-env for Linux. Default: this program.
 	Binary string
 	// Environ is the harness's environment, of which the command gets a part. Default:

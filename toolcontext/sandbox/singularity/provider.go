@@ -169,6 +169,7 @@ func (p *Provider) startIn(ctx context.Context, s *Sandbox, spec sandbox.Spec, i
 		HandshakeWait: p.config.StartLimit,
 		EndWait:       p.config.CloseLimit / 2,
 		Why:           at.fate,
+		Idle:          p.config.Idle,
 	})
 	if err != nil {
 		at.end(0)

@@ -23,6 +23,9 @@ type Config struct {
 	Port int
 	// User is the account there. Default: this process's user.
 	User string
+	// Idle is how long a sandbox lives that nobody uses or holds a lease on, and without
+	// a word from this program; its tree is removed by Close or Reap. Default: for ever.
+	Idle time.Duration
 	// KeyFiles are private keys without a passphrase; ~/ is the harness's home. Default: id_ed25519, id_ecdsa
 	// and id_rsa in ~/.ssh, those that are there. Keys of the agent come first.
 	KeyFiles []string

@@ -107,6 +107,7 @@ func (p *Provider) start(ctx context.Context, m machine, spec sandbox.Spec) (*Sa
 			HandshakeWait: p.config.StartLimit,
 			EndWait:       p.config.CloseLimit / 2,
 			Why:           at.fate,
+			Idle:          p.config.Idle,
 		})
 	}
 	if err == nil && context.Cause(ctx) != nil {
