@@ -67,8 +67,8 @@ func Row(t *Task) ([]byte, error) {
 }
 
 // PackRow returns a task as a row that stands for itself, as the Terminal-Bench data sets have them:
-// with environment_tar and tests_tar (base64 of tar.gz) and test_sh. The solution is left out, as
-// there. Multi-step tasks do not fit.
+// with environment_tar and tests_tar (base64 of tar.gz) and test_sh. As there, the solution and what
+// the columns have no place for (resources, network, users, variables) are lost. Multi-step tasks do not fit.
 func PackRow(ctx context.Context, t *Task) ([]byte, error) {
 	if len(t.Steps) > 0 {
 		return nil, fmt.Errorf("pack the task %s: a row has no place for several steps", t.Name)
