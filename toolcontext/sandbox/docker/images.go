@@ -150,12 +150,27 @@ func (p *Provider) prepareImages(ctx context.Context, spec sandbox.Spec) error {
 		return err
 	}
 	defer p.creating.Done()
-	_, err := p.images.of(ctx, spec)
-	return err
+	if spec.Compose == nil {
+		_, err := p.images.of(ctx, spec)
+		return err
+	}
+	j, err := p.newProject(spec)
+	if err != nil {
+		return err
+	}
+	return j.getImages(ctx)
 }
 
-// Retain keeps the image of a spec; see sandbox.Preparer.
+// Retain keeps the image of a spec, or those of its compose project; see
+// sandbox.Preparer.
 func (p *Provider) Retain(spec sandbox.Spec) (release func()) {
+	if spec.Compose != nil {
+		j, err := p.newProject(spec)
+		if err != nil {
+			return func() {} // Create will say why
+		}
+		return j.retain()
+	}
 	return p.images.budget.retain(p.images.key(spec))
 }
 

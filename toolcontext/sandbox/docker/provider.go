@@ -26,6 +26,7 @@ var ErrNoEngine = errors.New("no container engine answers")
 type Provider struct {
 	config Config
 	engine *engine
+	at     endpoint
 	local  bool // the engine is reached through a socket of this machine
 	owner  owner.Owner
 	binary program.Program
@@ -73,6 +74,7 @@ func New(c Config) (*Provider, error) {
 	p := &Provider{
 		config: c,
 		engine: e,
+		at:     at,
 		local:  at.local(),
 		owner:  owner.This(),
 		starts: newStarts(c.MaxStarting),
@@ -209,6 +211,9 @@ func (p *Provider) create(ctx context.Context, spec sandbox.Spec) (*box, error) 
 // createFromImage makes and starts a container, and once more when its image was
 // removed between looking for it and using it.
 func (p *Provider) createFromImage(ctx context.Context, spec sandbox.Spec) (*box, error) {
+	if spec.Compose != nil {
+		return p.createComposed(ctx, spec)
+	}
 	for try := 1; ; try++ {
 		image, err := p.images.of(ctx, spec)
 		if err != nil {

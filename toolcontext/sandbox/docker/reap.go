@@ -52,7 +52,8 @@ func (p *Provider) abandoned(labels map[string]string) bool {
 	return p.local && err == nil && host == p.engine.info.Host
 }
 
-// Reap removes the containers, running or not, whose owner on this machine is dead.
+// Reap removes the containers, running or not, whose owner on this machine is dead, and
+// the networks and volumes of its compose projects.
 func (p *Provider) Reap(ctx context.Context) (int, error) {
 	found, err := p.engine.list(ctx, labelPlace+"="+p.owner.Place)
 	if err != nil {
@@ -77,6 +78,9 @@ func (p *Provider) Reap(ctx context.Context) (int, error) {
 			continue
 		}
 		reaped++
+	}
+	if len(errs) == 0 {
+		errs = append(errs, p.reapBelongings(ctx))
 	}
 	return reaped, errors.Join(errs...)
 }

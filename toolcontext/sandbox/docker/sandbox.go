@@ -34,7 +34,10 @@ type box struct {
 	container string // id
 	info      sandbox.Info
 
-	release func() // lets go of the image
+	release  func()                      // lets go of the image
+	teardown func(context.Context) error // removes more than the container; nil where it is all
+	// again starts the server once more; nil where it is the container's first process.
+	again func(context.Context) (*stream, error)
 
 	closing  sync.Once
 	closeErr error
@@ -121,7 +124,11 @@ func (s *box) close(ctx context.Context) error {
 	// Ends calls under way with ErrClosed. Whether the far side still answers does not
 	// matter: removing the container ends everything in it.
 	_ = s.driver.Close(bounded)
-	err := s.provider.removeContainer(ctx, s.container)
+	remove := func(ctx context.Context) error { return s.provider.removeContainer(ctx, s.container) }
+	if s.teardown != nil {
+		remove = s.teardown
+	}
+	err := remove(ctx)
 	s.provider.forget(s)
 	if s.release != nil {
 		s.release()

@@ -63,14 +63,18 @@ func (s *box) serve(ctx context.Context, at *stream, spec sandbox.Spec, image im
 	s.info = client.Info()
 	o.Info = s.info
 	s.driver = &server{box: s, client: client, since: client.Server().DiskSince, dial: func(ctx context.Context, since int64) (*inside.Client, error) {
-		at, err := s.provider.startAttached(ctx, s.container)
+		again := s.again
+		if again == nil {
+			again = func(ctx context.Context) (*stream, error) { return s.provider.startAttached(ctx, s.container) }
+		}
+		at, err := again(ctx)
 		if err != nil {
 			return nil, err
 		}
-		again := o
-		again.DiskSince = since
-		again.Why = func() string { return s.provider.fate(s.container, at) }
-		return inside.Dial(at, again)
+		next := o
+		next.DiskSince = since
+		next.Why = func() string { return s.provider.fate(s.container, at) }
+		return inside.Dial(at, next)
 	}}
 	return nil
 }

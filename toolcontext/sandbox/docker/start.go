@@ -251,12 +251,7 @@ func (p *Provider) prepare(ctx context.Context, id string, pl plan, image imageI
 		return fmt.Errorf("look for /tmp: %w", err)
 	}
 	if !has {
-		var b bytes.Buffer
-		tw := tar.NewWriter(&b)
-		if err := errors.Join(tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}), tw.Close()); err != nil {
-			return err
-		}
-		if err := p.engine.copyIn(ctx, id, "/", &b); err != nil {
+		if err := p.makeTemp(ctx, id); err != nil {
 			return fmt.Errorf("make /tmp: %w", err)
 		}
 	}
@@ -267,6 +262,16 @@ func (p *Provider) prepare(ctx context.Context, id string, pl plan, image imageI
 		return fmt.Errorf("copy the server into it: %w", err)
 	}
 	return nil
+}
+
+// makeTemp makes /tmp in a container.
+func (p *Provider) makeTemp(ctx context.Context, id string) error {
+	var b bytes.Buffer
+	tw := tar.NewWriter(&b)
+	if err := errors.Join(tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}), tw.Close()); err != nil {
+		return err
+	}
+	return p.engine.copyIn(ctx, id, "/", &b)
 }
 
 // temp reports whether an image has a /tmp, by the first container made from it.
