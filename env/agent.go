@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop"
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/toolcontext"
+	"github.com/hermes-env/hermes-env/trajectories"
 )
 
 // Agent names who acts in a rollout.
@@ -23,11 +24,13 @@ const (
 
 // act lets the agent work on an item. Like agentloop.Run it always returns a
 // Result; the error tells of an endpoint, a sandbox or an oracle that failed.
-func (r *Runner) act(ctx context.Context, rollout string, l leg, messages []chat.Message, tc *toolcontext.Context) (*agentloop.Result, error) {
+func (r *Runner) act(ctx context.Context, rollout string, item Item, stored *trajectories.Rollout, l leg, messages []chat.Message, tc *toolcontext.Context) (*agentloop.Result, error) {
 	limit := shorter(r.opts.Config.RolloutTimeout.Duration(), l.Limits.Agent)
 	switch r.opts.Agent {
 	case AgentNop:
 		return &agentloop.Result{Messages: messages, StopReason: agentloop.StopNatural, FinishedNaturally: true}, nil
+	case AgentStored:
+		return r.actStored(ctx, item, stored, tc)
 	case AgentOracle:
 		return r.actOracle(ctx, l, limit, messages, tc)
 	}

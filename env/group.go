@@ -40,6 +40,9 @@ type Sizer interface {
 // planned returns how many rollouts the whole run has, -1 when unknown. Process
 // may have fewer: its items can come to an end.
 func (r *Runner) planned() int {
+	if r.opts.Agent == AgentStored {
+		return r.opts.StoredPlanned
+	}
 	if r.itemsEnded {
 		return r.yielded
 	}
@@ -150,7 +153,12 @@ func (r *Runner) todo(g *group) ([]int, error) {
 	}
 	stale := false
 	var missing []int
+	left := 0
 	for attempt := range g.size {
+		if r.opts.Agent == AgentStored && r.stored(g, attempt) == nil {
+			left++
+			continue
+		}
 		entry, ok := r.opts.Store.Lookup(g.key(attempt))
 		switch {
 		case !ok:
@@ -168,7 +176,7 @@ func (r *Runner) todo(g *group) ([]int, error) {
 		}
 		r.opts.Observer.Warn(fmt.Sprintf("item %q changed since it was run; its rollouts moved to superseded.jsonl and run again", g.item.ID))
 	}
-	if done := g.size - len(missing); done > 0 {
+	if done := g.size - left - len(missing); done > 0 {
 		r.opts.Observer.Skipped(done)
 	}
 	return missing, nil

@@ -112,20 +112,35 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 	}()
 
 	if p, ok := r.opts.Environment.(Preparer); ok {
+		if err := tc.Open(ctx); err != nil {
+			r.failUnlessCancelled(ctx, rec, trajectories.OutcomeSandboxError, classSandbox, err)
+			return rec, err
+		}
+		preparing := time.Now()
 		if err := p.Prepare(ctx, item, tc); err != nil {
 			r.failUnlessCancelled(ctx, rec, trajectories.OutcomeSandboxError, classSandbox, fmt.Errorf("prepare the sandbox: %w", err))
 			return rec, err
 		}
+		sealed += time.Since(preparing)
 	}
-	return rec, r.carryOut(ctx, rec, item, legs, tc, &phase, &sealed)
+	return rec, r.carryOut(ctx, rec, item, legs, r.stored(a.group, a.attempt), tc, &phase, &sealed)
 }
 
 // carryOut carries out the legs of a rollout in its sandbox and settles the score.
-func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item Item, legs []leg, tc *toolcontext.Context, phase *string, sealed *time.Duration) error {
+func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item Item, legs []leg, stored *trajectories.Rollout, tc *toolcontext.Context, phase *string, sealed *time.Duration) error {
 	var all *agentloop.Result
 	var scores []Score
 	var stages []stageRecord
 	description := rec.Metadata
+	if stored != nil {
+		rec.Model = stored.Model
+		object, err := chat.ParseObject(description)
+		if err != nil {
+			object = nil // nothing was described
+		}
+		object.Set("rescored_from", chat.AppendString(nil, stored.ID))
+		description = object.Append(nil)
+	}
 	for i, l := range legs {
 		messages := l.Prompt
 		record := stageRecord{Name: l.Name}
@@ -146,7 +161,7 @@ func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item I
 			}
 		}
 		*phase = "agent"
-		result, err := r.act(ctx, rec.ID, l, messages, tc)
+		result, err := r.act(ctx, rec.ID, item, stored, l, messages, tc)
 		all = joinResults(all, result, l.Continue && i > 0)
 		r.describe(rec, all)
 		if err != nil {
@@ -249,7 +264,7 @@ func (r *Runner) describe(rec *trajectories.Rollout, result *agentloop.Result) {
 	for _, t := range result.Turns {
 		rec.Timings.Model += t.Model.Seconds()
 		rec.Timings.Tools += t.Tools.Seconds()
-		if r.opts.Agent != AgentModel {
+		if r.opts.Agent != AgentModel && r.opts.Agent != AgentStored {
 			continue // an oracle's work is tool time, but no turn
 		}
 		rec.Timings.Turns = append(rec.Timings.Turns, trajectories.TurnTiming{

@@ -39,6 +39,11 @@ type Options struct {
 	Groups         *trajectories.GroupWriter // optional
 	Observer       Observer                  // optional
 
+	// Stored returns the recorded rollout that AgentStored scores again in a place of the
+	// run, nil where there is none, which is then left out. Only for AgentStored.
+	Stored        func(trajectories.Key) *trajectories.Rollout
+	StoredPlanned int // how many there are
+
 	// RetryOutcomes are the outcomes whose rollouts a resumed run does again; nil means
 	// those that ended without a fair try (trajectories.Outcome.Retryable).
 	RetryOutcomes []trajectories.Outcome
@@ -111,6 +116,14 @@ func New(opts Options) (*Runner, error) {
 		if _, ok := opts.Environment.(Oracle); !ok {
 			return nil, fmt.Errorf("environment %s has no reference solution, so --agent oracle can't run it", opts.Environment.Name())
 		}
+	}
+	if opts.Agent == AgentStored {
+		if _, ok := opts.Environment.(Restorer); !ok || opts.Stored == nil {
+			return nil, fmt.Errorf("environment %s can't restore what an agent left, so its rollouts can't be scored again", opts.Environment.Name())
+		}
+	}
+	if d, ok := opts.Environment.(RunDirUser); ok {
+		d.UseRunDir(opts.Store.Dir())
 	}
 	if len(opts.Config.ExtraBody) > 0 && string(opts.Config.ExtraBody) != "null" {
 		extra, err := chat.ParseObject(opts.Config.ExtraBody)

@@ -58,6 +58,9 @@ type Info struct {
 	// benchmark, and Deviations why not; nil when there is no published protocol.
 	Comparable *bool
 	Deviations []string
+	// RescoredFrom is the directory of the run whose rollouts are scored again; "" for
+	// a run of its own.
+	RescoredFrom string
 	Tools      *chat.Toolset // definitions of every tool of the run's registry; on resume nil means as before
 
 	// OmitEmptyThink leaves out the empty think block that trajectories.jsonl
@@ -99,6 +102,7 @@ type Manifest struct {
 	Dataset        json.RawMessage  `json:"dataset,omitempty"`
 	Comparable     *bool            `json:"comparable,omitempty"`
 	Deviations     []string         `json:"deviations,omitempty"` // from the published protocol, of any session
+	RescoredFrom   string           `json:"rescored_from,omitempty"`
 	Seeds          map[string]int64 `json:"seeds"`
 	OmitEmptyThink bool             `json:"omit_empty_think"`
 	Config         json.RawMessage  `json:"config"`
@@ -145,6 +149,7 @@ func newManifest(info *Info, now time.Time) Manifest {
 		ConfigDigest:   info.digest(),
 		DatasetDigest:  info.DatasetDigest,
 		Dataset:        info.Dataset,
+		RescoredFrom:   info.RescoredFrom,
 		Seeds:          seeds,
 		OmitEmptyThink: info.OmitEmptyThink,
 		Config:         info.Config,

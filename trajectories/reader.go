@@ -53,6 +53,27 @@ func (r *Reader) EachEntry(visit func(Entry) error) error {
 	})
 }
 
+// Load reads the rollout of an entry that EachEntry gave, whole.
+func (r *Reader) Load(e Entry) (_ *Rollout, err error) {
+	f, err := os.Open(filepath.Join(r.dir, rolloutsFile))
+	if err != nil {
+		return nil, fmt.Errorf("load rollout %s: %w", e.ID, err)
+	}
+	defer closeInto(&err, f)
+	line := make([]byte, e.length)
+	if _, err := f.ReadAt(line, e.offset); err != nil {
+		return nil, fmt.Errorf("load rollout %s: %w", e.ID, err)
+	}
+	rollout, err := DecodeRollout(line)
+	if err == nil && rollout.ID != e.ID {
+		err = fmt.Errorf("%w: the file was rewritten meanwhile", ErrCorrupt)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load rollout %s: %w", e.ID, err)
+	}
+	return rollout, nil
+}
+
 // Each calls visit with every rollout recorded when it is called, in the order of
 // the file, one in memory at a time. It stops at the first error visit returns,
 // which it returns unchanged.

@@ -57,6 +57,7 @@ func startedAs(path string) string {
 type commands struct {
 	Evaluate evaluateCommand `cmd:"" help:"Run a benchmark: score a model (or --agent oracle, nop) on an environment's held-out items."`
 	Process  processCommand  `cmd:"" help:"Generate data: run groups of rollouts on training items and save scored trajectories."`
+	Rescore  rescoreCommand  `cmd:"" help:"Score what the agents of a run left once more, in fresh sandboxes and with the verifiers as they are now."`
 	Validate validateCommand `cmd:"" help:"Check a benchmark's items: reference solutions must pass, and doing nothing must not."`
 	Config   configCommand   `cmd:"" help:"Print the resolved configuration and where each value comes from."`
 	Envs     envsCommand     `cmd:"" help:"List the environments and their configuration fields."`
@@ -151,7 +152,7 @@ func (a *App) grammar() (*commands, error) {
 		return nil, errors.New("the program brings no environments")
 	}
 	var c commands
-	for _, target := range []*configFlagSet{&c.Evaluate.configFlagSet, &c.Process.configFlagSet, &c.Validate.configFlagSet, &c.Config.configFlagSet, &c.Doctor.configFlagSet} {
+	for _, target := range []*configFlagSet{&c.Evaluate.configFlagSet, &c.Process.configFlagSet, &c.Validate.configFlagSet, &c.Rescore.configFlagSet, &c.Config.configFlagSet, &c.Doctor.configFlagSet} {
 		flags, err := newConfigFlags(a.configEnvironments())
 		if err != nil {
 			return nil, err

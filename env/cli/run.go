@@ -98,6 +98,7 @@ type job struct {
 	registry    *tools.Registry
 	items       itemSelection
 	skipped     []validation.Verdict // on the items left out
+	rescoring   *rescoring           // where the rollouts come from that are scored again; nil in other runs
 	out         printer
 }
 
@@ -176,6 +177,11 @@ func (j *job) run(ctx context.Context, drain <-chan struct{}, failUnder *float64
 	if err := j.selectItems(ctx); err != nil {
 		return fail(ExitUsage, err)
 	}
+	if j.rescoring != nil {
+		if err := j.rescoring.choose(ctx, j); err != nil {
+			return fail(ExitUsage, err)
+		}
+	}
 	store, err := j.openStore()
 	if err != nil {
 		return err
@@ -224,8 +230,13 @@ func (j *job) runIn(ctx context.Context, drain <-chan struct{}, store *trajector
 	if err != nil {
 		return nil, fail(ExitUsage, err)
 	}
+	agent, stored, storedPlanned := env.Agent(j.cfg.Agent), (func(trajectories.Key) *trajectories.Rollout)(nil), 0
+	if j.rescoring != nil {
+		agent, stored, storedPlanned = env.AgentStored, j.rescoring.stored, len(j.rescoring.entries)
+		client = &modelClient{name: j.rescoring.model}
+	}
 	runner, err := env.New(env.Options{
-		Mode: j.mode, Config: j.cfg.Env, Environment: j.environment, Agent: env.Agent(j.cfg.Agent),
+		Mode: j.mode, Config: j.cfg.Env, Environment: j.environment, Agent: agent, Stored: stored, StoredPlanned: storedPlanned,
 		Model: client.client, ModelName: client.name, RawText: client.rawText, GroupsInFlight: j.cfg.GroupsInFlight(),
 		Provider: provider, Registry: j.registry, Store: store, Groups: groups,
 		Select: j.items.keep, Selected: j.items.size, RetryOutcomes: again,
@@ -271,6 +282,9 @@ func (j *job) resumeCommand(dir string) string {
 		program = j.name
 	}
 	parts := append([]string{program, string(j.mode)}, j.flags.words()...)
+	if j.rescoring != nil {
+		parts = append([]string{program, "rescore", shellWord(j.rescoring.reader.Dir())}, j.flags.words()...)
+	}
 	return strings.Join(append(parts, "--run-dir", shellWord(dir), "--resume"), " ")
 }
 
@@ -313,6 +327,9 @@ func (j *job) openStore() (*trajectories.Run, error) {
 		Command: string(j.mode), Environment: j.cfg.Environment,
 		Config: j.cfg.CanonicalJSON(), ConfigDigest: j.cfg.Digest,
 		Version: Version(), Seeds: map[string]int64{"run": j.cfg.Env.Seed}, Tools: toolset,
+	}
+	if j.rescoring != nil {
+		info.RescoredFrom = j.rescoring.reader.Dir()
 	}
 	if err := j.describeItems(&info); err != nil {
 		return nil, fail(ExitUsage, err)

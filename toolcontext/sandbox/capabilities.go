@@ -41,8 +41,8 @@ const (
 
 // Change is a path that differs from the sandbox's image.
 type Change struct {
-	Path string
-	Kind ChangeKind
+	Path string     `json:"path"`
+	Kind ChangeKind `json:"kind"`
 }
 
 // Changer knows what differs from the image a sandbox was made from.
