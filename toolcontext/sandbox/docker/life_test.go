@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker/dockertest"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
 )
 
 // doomedBinary names the variable that makes this test binary a harness that is killed.
@@ -28,7 +31,8 @@ func doomed() bool {
 	if binary == "" {
 		return false
 	}
-	p, err := docker.New(docker.Config{Binary: binary, Image: dockertest.Image, Run: os.Getenv("DOCKER_TEST_RUN"), Network: sandbox.NetworkNone})
+	idle, _ := time.ParseDuration(os.Getenv("DOCKER_TEST_IDLE"))
+	p, err := docker.New(docker.Config{Idle: idle, Binary: binary, Image: dockertest.Image, Run: os.Getenv("DOCKER_TEST_RUN"), Network: sandbox.NetworkNone})
 	if err != nil {
 		panic(err)
 	}
@@ -60,6 +64,34 @@ func leaveBehind(t *testing.T, run string) {
 	require.NoError(t, c.Process.Kill())
 	var exit *exec.ExitError
 	require.True(t, errors.As(c.Wait(), &exit))
+}
+
+func TestContainersOfAHarnessThatHangsEndByThemselves(t *testing.T) {
+	run := "hanging-" + strconv.Itoa(os.Getpid())
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), doomedBinary+"="+shared.server(t), "DOCKER_TEST_RUN="+run, "DOCKER_TEST_IDLE=5s")
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	for lines := bufio.NewScanner(out); lines.Scan() && lines.Text() != "ready"; {
+	}
+	running := func() []string {
+		return strings.Fields(dockertest.Command(t, "ps", "-q", "--filter", "label=hermes-env.run="+run))
+	}
+	require.Len(t, running(), 3)
+	require.NoError(t, c.Process.Signal(syscall.SIGSTOP)) // it neither speaks nor hangs up
+	for tries := 0; len(running()) > 0 && tries < 300; tries++ {
+		time.Sleep(100 * time.Millisecond)
+	}
+	require.Empty(t, running())
+	for _, id := range dockertest.Containers(t, "hermes-env.run="+run) {
+		require.Equal(t, strconv.Itoa(inside.ExitForsaken), dockertest.Command(t, "inspect", "-f", "{{.State.ExitCode}}", id))
+	}
+	require.NoError(t, c.Process.Kill())
+	require.Error(t, c.Wait())
+	_, err = newProvider(t, docker.Config{}).Reap(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, dockertest.Containers(t, "hermes-env.run="+run))
 }
 
 func TestReapRemovesWhatADeadHarnessLeftAndNothingElse(t *testing.T) {
