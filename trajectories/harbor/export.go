@@ -229,7 +229,7 @@ func (e *exporter) trialResult(r *trajectories.Rollout, name string) *trialResul
 		out.VerifierResult = &verifierResult{Rewards: list}
 	}
 	out.Config = trialConfig{
-		Task: taskConfig{Path: task, Source: &source}, TrialName: name, TrialsDir: e.final, TimeoutMultiplier: 1,
+		Task: taskConfig{Path: task, Source: &source}, TrialName: name, TrialsDir: filepath.ToSlash(filepath.Join(e.config.Dir, e.config.JobName)), TimeoutMultiplier: 1,
 		AgentTimeoutMultiplier: e.multiplier("env.agent_timeout_multiplier"), VerifierTimeoutMultiplier: e.multiplier("env.verifier_timeout_multiplier"),
 		Agent: e.agentConfig(), Environment: e.environment(), Verifier: e.verifier(), Artifacts: []string{}, JobID: e.jobID,
 	}

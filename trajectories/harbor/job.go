@@ -2,6 +2,7 @@ package harbor
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"sort"
@@ -89,7 +90,7 @@ func (e *exporter) finish() error {
 		}
 	}
 	config := jobConfig{
-		JobName: e.config.JobName, JobsDir: filepath.Dir(e.final), Attempts: e.mostAttempts(), TimeoutMultiplier: 1,
+		JobName: e.config.JobName, JobsDir: filepath.ToSlash(e.config.Dir), Attempts: e.mostAttempts(), TimeoutMultiplier: 1,
 		AgentTimeoutMultiplier: e.multiplier("env.agent_timeout_multiplier"), VerifierTimeoutMultiplier: e.multiplier("env.verifier_timeout_multiplier"),
 		Environment: e.environment(), Verifier: e.verifier(), Agents: []agentConfig{e.agentConfig()}, Datasets: []struct{}{}, Tasks: e.tasks,
 	}
@@ -148,13 +149,13 @@ func (e *exporter) multiplier(path string) *float64 {
 	return &v.Num
 }
 
-// override returns a positive number of the run's configuration.
+// override returns a positive number of the run's configuration, rounded up.
 func (e *exporter) override(path string) *int64 {
 	v := e.settings.Get(path)
 	if v.Type != gjson.Number || v.Num <= 0 {
 		return nil
 	}
-	n := int64(v.Num)
+	n := int64(math.Ceil(v.Num))
 	return &n
 }
 

@@ -15,8 +15,11 @@ var secretKey = regexp.MustCompile(`(?i)KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL|AUT
 // Redacted stands for a secret.
 const Redacted = "****"
 
+// userInfo matches the name and password in a URL.
+var userInfo = regexp.MustCompile(`://[^/@\s]+@`)
+
 // Redact returns JSON in which every text under a key that sounds like a secret is
-// replaced. Numbers (max_token_length), null and names of variables (api_key_env)
+// replaced, and names and passwords in URLs. Numbers (max_token_length), null and names of variables (api_key_env)
 // are no secrets.
 func Redact(raw json.RawMessage) json.RawMessage {
 	return appendRedacted(nil, gjson.ParseBytes(raw), false, 0)
@@ -55,6 +58,8 @@ func appendRedacted(dst []byte, v gjson.Result, secret bool, depth int) []byte {
 		return append(dst, ']')
 	case secret && v.Type == gjson.String && v.Str != "":
 		return chat.AppendString(dst, Redacted)
+	case v.Type == gjson.String && userInfo.MatchString(v.Str):
+		return chat.AppendString(dst, userInfo.ReplaceAllString(v.Str, "://"+Redacted+"@"))
 	case !v.Exists():
 		return append(dst, "null"...)
 	}

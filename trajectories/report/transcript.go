@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/trajectories"
@@ -34,7 +35,7 @@ type transcript struct {
 // message is one message of a transcript.
 type message struct {
 	Role      string `json:"role"`
-	Number    int    `json:"n"`
+	Number    int    `json:"n,omitempty"`
 	Text      *clip  `json:"text,omitempty"`
 	Reasoning *clip  `json:"reasoning,omitempty"`
 	Calls     []call `json:"calls,omitempty"`
@@ -91,29 +92,74 @@ func lastRunes(s string, n int) string {
 	return s[at:]
 }
 
+// shorten cuts the text to at most limit characters.
+func (c *clip) shorten(limit int) {
+	if c == nil {
+		return
+	}
+	head, tail := utf8.RuneCountInString(c.Head), utf8.RuneCountInString(c.Tail)
+	if head+tail <= limit {
+		return
+	}
+	if c.Left == 0 {
+		c.Tail, tail = c.Head, 0 // the end is cut from the one text there is
+	}
+	c.Head, c.Tail = firstRunes(c.Head, limit*2/3), lastRunes(c.Tail, limit/3)
+	c.Left += head + tail - utf8.RuneCountInString(c.Head) - utf8.RuneCountInString(c.Tail)
+}
+
+// longest is how much of a text is kept where there is room.
+const longest = 40_000
+
 // pack returns the transcript as base64 of compressed JSON in at most size bytes.
 // Where that takes more than can be shown, long texts get shorter and then
 // messages in the middle are left out; the page says so.
 func pack(r *trajectories.Rollout, size int) (string, error) {
-	keep := len(r.Messages)
-	for _, limit := range []int{40_000, 12_000, 4_000, 1_200} {
-		packed, err := encodeTranscript(r, limit, keep)
-		if err != nil || len(packed) <= size {
+	t := newTranscript(r)
+	for _, limit := range []int{longest, 12_000, 4_000, 1_200, 400} {
+		t.shorten(limit)
+		if packed, err := t.encode(); err != nil || len(packed) <= size {
 			return packed, err
 		}
 	}
-	for keep = min(keep, 400); ; keep /= 2 {
-		packed, err := encodeTranscript(r, 400, keep)
-		if err != nil || len(packed) <= size || keep <= 2 {
+	for {
+		t.halve()
+		if packed, err := t.encode(); err != nil || len(packed) <= size || len(t.Messages) <= 2 {
 			return packed, err
 		}
 	}
 }
 
-func encodeTranscript(r *trajectories.Rollout, limit, keep int) (string, error) {
-	raw, err := chat.Marshal(newTranscript(r, limit, keep))
+func (t *transcript) shorten(limit int) {
+	t.Error.shorten(limit)
+	for _, m := range t.Messages {
+		m.Text.shorten(limit)
+		m.Reasoning.shorten(limit)
+		for _, c := range m.Calls {
+			c.Arguments.shorten(limit)
+		}
+	}
+}
+
+// halve leaves out the messages in the middle.
+func (t *transcript) halve() {
+	n := len(t.Messages)
+	head, tail := n/4, n/4
+	if n < 8 {
+		head, tail = min(1, n), min(1, n-1)
+	}
+	if n <= head+tail {
+		return
+	}
+	t.Left += n - head - tail
+	t.After = head
+	t.Messages = append(t.Messages[:head:head], t.Messages[n-tail:]...)
+}
+
+func (t *transcript) encode() (string, error) {
+	raw, err := chat.Marshal(t)
 	if err != nil {
-		return "", fmt.Errorf("encode the transcript of rollout %s: %w", r.ID, err)
+		return "", fmt.Errorf("encode the transcript of rollout %s: %w", t.ID, err)
 	}
 	var out bytes.Buffer
 	z, err := flate.NewWriter(&out, flate.DefaultCompression)
@@ -129,21 +175,16 @@ func encodeTranscript(r *trajectories.Rollout, limit, keep int) (string, error) 
 	return base64.StdEncoding.EncodeToString(out.Bytes()), nil
 }
 
-func newTranscript(r *trajectories.Rollout, limit, keep int) *transcript {
-	t := &transcript{ID: r.ID, Item: Visible(r.ItemID), Attempt: r.Attempt, Step: r.Step, Outcome: string(r.Outcome), Class: outcomeClass(string(r.Outcome)),
-		Score: r.Score, Passed: r.Passed, Facts: facts(r, limit), Messages: []message{}}
+func newTranscript(r *trajectories.Rollout) *transcript {
+	const limit = longest
+	t := &transcript{ID: Visible(r.ID), Item: Visible(r.ItemID), Attempt: r.Attempt, Step: r.Step, Outcome: string(r.Outcome), Class: outcomeClass(string(r.Outcome)),
+		Score: r.Score, Passed: r.Passed, Facts: facts(r), Messages: []message{}}
 	if r.Error != nil {
 		t.Error = clipped(r.Error.Class+": "+r.Error.Message, limit)
-	}
-	head, tail := keep, 0
-	if keep < len(r.Messages) {
-		head, tail = keep-keep/2, keep/2
-		t.Left, t.After = len(r.Messages)-keep, head
 	}
 	turn, calls := 0, map[string]string{}
 	generated := firstGenerated(r)
 	for i, m := range r.Messages {
-		shown := i < head || i >= len(r.Messages)-tail
 		out := message{Role: roleClass(m.Role()), Number: i + 1}
 		if m.Role() == chat.RoleAssistant {
 			for _, c := range m.ToolCalls() {
@@ -153,9 +194,6 @@ func newTranscript(r *trajectories.Rollout, limit, keep int) *transcript {
 				out.Note = turnNote(r.Timings.Turns[turn])
 				turn++
 			}
-		}
-		if !shown {
-			continue
 		}
 		text := m.Text()
 		if text == "" && len(m.Get("content")) > 0 && m.Get("content")[0] == '[' {
@@ -171,6 +209,15 @@ func newTranscript(r *trajectories.Rollout, limit, keep int) *transcript {
 			out.Calls = append(out.Calls, call{ID: Visible(c.ID), Name: OneLine(c.Name, 80), Arguments: clipped(c.Arguments, limit)})
 		}
 		t.Messages = append(t.Messages, out)
+	}
+	// What the tests printed is shown like a message, after the conversation.
+	verifier := gjson.GetBytes(r.Metadata, "verifier")
+	if out := verifier.Get("test_stdout"); out.Type == gjson.String && out.Str != "" {
+		shown := message{Role: "verifier", Text: clipped(out.Str, limit)}
+		if code := verifier.Get("exit_code"); code.Type == gjson.Number {
+			shown.Note = "exit code " + code.Raw
+		}
+		t.Messages = append(t.Messages, shown)
 	}
 	return t
 }
@@ -234,8 +281,8 @@ func turnNote(t trajectories.TurnTiming) string {
 }
 
 // facts are the figures at the head of a transcript.
-func facts(r *trajectories.Rollout, limit int) []Fact {
-	list := []Fact{{"rollout", r.ID}, {"stopped because", r.StopReason}, {"turns", fmt.Sprint(r.TurnsUsed)}, {"time", Seconds(r.Timings.Total)}}
+func facts(r *trajectories.Rollout) []Fact {
+	list := []Fact{{"rollout", Visible(r.ID)}, {"stopped because", Visible(r.StopReason)}, {"turns", fmt.Sprint(r.TurnsUsed)}, {"time", Seconds(r.Timings.Total)}}
 	add := func(name, value string) {
 		if value != "" {
 			list = append(list, Fact{name, value})
@@ -263,7 +310,13 @@ func facts(r *trajectories.Rollout, limit int) []Fact {
 		add("started", r.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC"))
 	}
 	add("item digest", Visible(r.ItemDigest))
-	if c := clipped(string(r.Metadata), min(limit, 2000)); c != nil {
+	metadata := string(r.Metadata)
+	for _, shown := range []string{"verifier.test_stdout", "verifier.ctrf"} {
+		if short, err := sjson.Delete(metadata, shown); err == nil {
+			metadata = short
+		}
+	}
+	if c := clipped(metadata, 2000); c != nil {
 		text := c.Head
 		if c.Left > 0 {
 			text += " … " + c.Tail

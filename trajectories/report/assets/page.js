@@ -108,7 +108,7 @@
     who.appendChild(node("b", "", m.role));
     if (m.tool) who.appendChild(node("span", "", "answer of " + m.tool + (m.failed ? ", failed" : "")));
     if (m.note) who.appendChild(node("span", "", m.note));
-    who.appendChild(node("span", "", "#" + m.n));
+    if (m.n) who.appendChild(node("span", "", "#" + m.n));
     box.appendChild(who);
     if (m.reasoning) {
       var think = node("details", "think");
@@ -120,7 +120,7 @@
     }
     if (m.text) {
       var content = node("div", "body");
-      content.appendChild(text(m.text, m.role === "tool" || m.role === "system"));
+      content.appendChild(text(m.text, m.role !== "user" && m.role !== "assistant"));
       box.appendChild(content);
     }
     (m.calls || []).forEach(function (c) {
