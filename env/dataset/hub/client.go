@@ -74,15 +74,6 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Endpoint returns the address of the hub.
-func (c *Client) Endpoint() string { return c.endpoint.String() }
-
-// CacheDir returns the cache folder.
-func (c *Client) CacheDir() string { return c.options.CacheDir }
-
-// Offline reports whether everything comes from the cache.
-func (c *Client) Offline() bool { return c.options.Offline }
-
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -154,6 +154,20 @@ func TestWhatIsCachedIsNotAskedForAgain(t *testing.T) {
 	require.True(t, last.Cached && last.Finished)
 }
 
+func TestASnapshotCanBeAPart(t *testing.T) {
+	f := newFixture(t)
+	_, l, err := f.client(t).Snapshot(t.Context(), tasks, "main", func(f hub.File) bool { return strings.HasPrefix(f.Path, "data/") })
+	require.NoError(t, err)
+	require.Equal(t, []string{"data/empty.jsonl", parquet}, paths(l.Files))
+	require.Equal(t, 1, f.Count("GET", "/resolve/"), "an empty file needs no request")
+	_, _, err = f.client(t, offline).Snapshot(t.Context(), tasks, "main", nil)
+	require.ErrorIs(t, err, hub.ErrNotCached)
+	_, _, err = f.client(t, offline).Snapshot(t.Context(), hub.Repo{Type: hub.Dataset, ID: "acme/other"}, "main", nil)
+	require.ErrorIs(t, err, hub.ErrNotCached)
+	_, err = f.client(t, offline).List(t.Context(), tasks, strings.Repeat("0", 40))
+	require.ErrorIs(t, err, hub.ErrNotCached)
+}
+
 func TestOneFileCanBeFetchedAlone(t *testing.T) {
 	f := newFixture(t)
 	c := f.client(t)

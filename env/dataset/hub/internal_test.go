@@ -112,13 +112,33 @@ func TestAFullDiskIsToldAndWhatFitsIsKept(t *testing.T) {
 	require.NotEmpty(t, requests[len(requests)-1].Range, "the part was gone on with")
 }
 
+func TestADiskThatFailsIsNotTakenForTheNetwork(t *testing.T) {
+	s := hubtest.Start(t)
+	s.Put("dataset", repo.ID, "main", map[string][]byte{"x.bin": []byte("content")})
+	client := testClient(t, s)
+	client.write = func(f *os.File, _ []byte) (int, error) {
+		return 0, &os.PathError{Op: "write", Path: f.Name(), Err: syscall.EIO}
+	}
+	_, err := client.Download(t.Context(), repo, "main", "x.bin")
+	require.ErrorIs(t, err, syscall.EIO)
+	require.NotErrorIs(t, err, ErrUnreachable)
+	require.ErrorContains(t, err, "write the Hugging Face cache")
+	require.Equal(t, 1, s.Count("GET", "/resolve/"), "it is not tried again")
+
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	client.options.CacheDir = file
+	_, err = client.Download(t.Context(), repo, "main", "x.bin")
+	require.ErrorContains(t, err, "Hugging Face cache")
+}
+
 func TestAnotherProcessIsWaitedFor(t *testing.T) {
 	s := hubtest.Start(t)
 	s.Put("dataset", repo.ID, "main", map[string][]byte{"x.txt": []byte("x")})
 	client := testClient(t, s)
 	l, err := client.List(t.Context(), repo, "main")
 	require.NoError(t, err)
-	lock := filepath.Join(client.CacheDir(), ".locks", repo.Folder(), l.Files[0].OID+".lock")
+	lock := filepath.Join(client.options.CacheDir, ".locks", repo.Folder(), l.Files[0].OID+".lock")
 	require.NoError(t, os.MkdirAll(filepath.Dir(lock), 0o755))
 	other, err := os.OpenFile(lock, os.O_RDWR|os.O_CREATE, 0o664)
 	require.NoError(t, err)

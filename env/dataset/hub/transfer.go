@@ -85,7 +85,7 @@ func (c *Client) complete(ctx context.Context, t target, f File, name string) (e
 		}
 		var status *StatusError
 		switch {
-		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNoSpace):
+		case errors.Is(err, ErrCorrupt), errors.As(err, new(diskError)):
 			return err
 		case errors.As(err, &status) && !passingStatus(status.Status):
 			return err
@@ -160,7 +160,7 @@ func (p *part) request(ctx context.Context) (*http.Response, error) {
 	case resp.StatusCode == http.StatusOK:
 		if p.have > 0 {
 			if err := p.restart(); err != nil {
-				return resp, c.cacheError(err)
+				return resp, diskError{c.cacheError(err)}
 			}
 		}
 		if resp.ContentLength >= 0 && resp.ContentLength != p.file.Size {
@@ -197,7 +197,8 @@ func (p *part) take(ctx context.Context, body io.Reader) error {
 			if _, err := p.client.write(p.disk, buf[:n]); err != nil {
 				// Bytes that are on disk but not in the hash would spoil the next attempt.
 				_ = p.disk.Truncate(p.have)
-				return p.full(err)
+				err = fmt.Errorf("%s: %d more bytes are needed: %w", p.target, p.file.Size-p.have, p.client.cacheError(err))
+				return diskError{err}
 			}
 			p.hash.Write(buf[:n])
 			p.have += int64(n)
@@ -219,13 +220,10 @@ func (p *part) take(ctx context.Context, body io.Reader) error {
 	}
 }
 
-// full explains a write that failed; after it no further attempt makes sense.
-func (p *part) full(err error) error {
-	if diskFull(err) {
-		return fmt.Errorf("%s: %d more bytes are needed: %w", p.target, p.file.Size-p.have, p.client.cacheError(err))
-	}
-	return permanent(p.client.cacheError(err))
-}
+// diskError marks a failure of the cache's disk, after which no further request makes sense.
+type diskError struct{ error }
+
+func (e diskError) Unwrap() error { return e.error }
 
 // newHash returns what computes the name of content: its SHA-256 in large-file storage,
 // else git's hash of it behind a header with its size.
@@ -236,18 +234,4 @@ func newHash(size int64, lfs bool) hash.Hash {
 	h := sha1.New()
 	fmt.Fprintf(h, "blob %d\x00", size)
 	return h
-}
-
-// Checksum returns the hash by which the hub names content: the SHA-256 for a File with SHA256,
-// else the git blob id. size must be the content's length in bytes.
-func Checksum(r io.Reader, size int64, lfs bool) (string, error) {
-	h := newHash(size, lfs)
-	n, err := io.Copy(h, r)
-	if err != nil {
-		return "", err
-	}
-	if n != size {
-		return "", fmt.Errorf("%w: %d bytes instead of %d", ErrCorrupt, n, size)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
