@@ -113,13 +113,8 @@ func TestConformance(t *testing.T) {
 		"plain exec":      {PlainExec: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := sandboxtest.Options{NoFunctions: true} // busybox has no bash
-			switch {
-			case c.Upload:
-				o.Only = []string{"life"}
-			case c.PlainExec && os.Getenv(dockertest.RequireVariable) != "1":
-				o.Only = []string{"commands", "life"} // all of it takes minutes, and CI's time
-			}
+			// busybox has no bash. What is big goes through the server once.
+			o := sandboxtest.Options{NoFunctions: true, Reuse: true, Short: name != "mounted server"}
 			sandboxtest.Run(t, func(t *testing.T) sandbox.Provider { return newProvider(t, c) }, o)
 		})
 	}

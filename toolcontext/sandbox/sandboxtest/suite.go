@@ -35,6 +35,10 @@ type Options struct {
 	// that passes the whole suite in another: commands, streams, endings, sessions,
 	// transfers, hostile archives, life, processes. Default: all.
 	Only []string
+	// Reuse lets one test after another have a sandbox, for backends that take long to
+	// make one: the processes and files of the last are removed, and that has to work.
+	// Tests of sessions and of sandboxes' lives still have their own.
+	Reuse bool
 	// Short leaves out the transfers and outputs beyond a few megabytes.
 	Short bool
 }
@@ -43,27 +47,35 @@ type Options struct {
 func Run(t *testing.T, make func(t *testing.T) sandbox.Provider, o Options) {
 	p := make(t)
 	s := &suite{provider: p, options: o}
+	if o.Reuse {
+		s.used = &used{}
+	}
 	// The group ends when all its parallel tests have, so that Close comes last.
 	t.Run("conforms", func(t *testing.T) {
 		for _, group := range []struct {
 			name string
-			test func(*testing.T)
+			test func(*suite, *testing.T)
+			own  bool // each test needs a new sandbox
 		}{
-			{"commands", s.commands},
-			{"streams", s.streams},
-			{"endings", s.endings},
-			{"sessions", s.sessions},
-			{"transfers", s.transfers},
-			{"hostile archives", s.hostileArchives},
-			{"life", s.life},
-			{"processes", s.processes},
+			{"commands", (*suite).commands, false},
+			{"streams", (*suite).streams, false},
+			{"endings", (*suite).endings, false},
+			{"sessions", (*suite).sessions, true},
+			{"transfers", (*suite).transfers, false},
+			{"hostile archives", (*suite).hostileArchives, false},
+			{"life", (*suite).life, true},
+			{"processes", (*suite).processes, false},
 		} {
 			if len(o.Only) > 0 && !slices.Contains(o.Only, group.name) {
 				continue
 			}
 			t.Run(group.name, func(t *testing.T) {
 				t.Parallel()
-				group.test(t)
+				of := s
+				if group.own {
+					of = &suite{provider: p, options: o}
+				}
+				group.test(of, t)
 			})
 		}
 	})
@@ -85,6 +97,7 @@ const patience = time.Minute
 type suite struct {
 	provider sandbox.Provider
 	options  Options
+	used     *used // nil where every test has a sandbox of its own
 }
 
 // box is a sandbox with the suite's shorthands.
@@ -93,17 +106,19 @@ type box struct {
 	t *testing.T
 }
 
-// open creates a sandbox that is closed when the test ends.
+// open returns a sandbox for a test, which is closed or given to another when the
+// test ends.
 func (s *suite) open(t *testing.T) *box {
 	t.Helper()
-	b, err := s.provider.Create(t.Context(), s.options.Spec)
+	if b := s.used.take(t); b != nil {
+		return b
+	}
+	made, err := s.provider.Create(t.Context(), s.options.Spec)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		require.NoError(t, b.Close(ctx))
-	})
-	return &box{b, t}
+	b := &box{made, t}
+	s.used.note(b)
+	t.Cleanup(func() { s.used.done(t, made) })
+	return b
 }
 
 // each runs named tests in parallel, each in a sandbox of its own.
