@@ -98,6 +98,6 @@ func TestCommandsAreEndedBeforeTheServerWhenMemoryRunsOut(t *testing.T) {
 	each(t, func(t *testing.T, c *child) {
 		r, err := c.Exec(t.Context(), sandbox.Command{Script: "sleep 0.05; cat /proc/$$/oom_score_adj; sh -c 'cat /proc/self/oom_score_adj'"})
 		require.NoError(t, err)
-		require.Equal(t, "500\n500\n", r.Stdout.String())
+		require.Equal(t, "1000\n1000\n", r.Stdout.String())
 	})
 }
