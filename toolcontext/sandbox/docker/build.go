@@ -76,8 +76,12 @@ func (i *images) built(ctx context.Context, dir string, o sandbox.BuildOptions) 
 		case had && !o.Force:
 			return info, nil
 		}
+		old := info.ID
 		if info, err = i.buildImage(ctx, folder, tag, o); err != nil {
 			return imageInfo{}, err
+		}
+		if had && old != info.ID {
+			_ = i.engine.untag(ctx, old) // it lost its name; one that is in use is left to cleanup
 		}
 		if !had {
 			i.budget.brought(key, tag, info)
