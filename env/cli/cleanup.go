@@ -23,6 +23,7 @@ type cleanupCommand struct {
 	SSHUser       string `name:"ssh-user" placeholder:"USER" help:"Account there [the user who runs this]."`
 	SSHKey        string `name:"ssh-key" placeholder:"FILE" help:"Private key file [the agent's keys and those in ~/.ssh]."`
 	SSHKnownHosts string `name:"ssh-known-hosts" placeholder:"FILE" help:"File with the host's key [~/.ssh/known_hosts and the system's]."`
+	Images        bool   `name:"images" help:"Remove images that dead runs built too; later runs build them again."`
 	DryRun        bool   `name:"dry-run" help:"Say what there is, and remove nothing."`
 }
 
@@ -57,6 +58,7 @@ func (c *cleanupCommand) Run(s *session) error {
 			errs = append(errs, fmt.Errorf("clean up %s sandboxes: %w", place.name, err))
 		}
 	}
+	errs = append(errs, s.cleanImages(ctx, c.Images && !c.DryRun))
 	return fail(ExitSandbox, errors.Join(errs...))
 }
 
