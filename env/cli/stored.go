@@ -130,15 +130,18 @@ func newScores() *scores {
 
 func (s *scores) add(r *trajectories.Rollout) {
 	s.rollouts++
-	s.outcomes[r.Outcome]++
+	if o, err := trajectories.ParseOutcome(string(r.Outcome)); err == nil {
+		s.outcomes[o]++
+	}
 	if r.Outcome != trajectories.OutcomeCancelled {
 		s.counted++
 	}
 	if known, ok := s.digests[r.ItemID]; !ok {
-		s.digests[r.ItemID] = r.ItemDigest
-		s.byItem[r.ItemID] = nil
+		item := strings.Clone(r.ItemID) // a rollout's texts share the memory of its whole line
+		s.digests[item] = strings.Clone(r.ItemDigest)
+		s.byItem[item] = nil
 	} else if known != r.ItemDigest && !slices.Contains(s.changed, r.ItemID) {
-		s.changed = append(s.changed, r.ItemID)
+		s.changed = append(s.changed, strings.Clone(r.ItemID))
 	}
 	if r.Score == nil {
 		return
@@ -146,7 +149,7 @@ func (s *scores) add(r *trajectories.Rollout) {
 	s.sum += *r.Score
 	s.byItem[r.ItemID] = append(s.byItem[r.ItemID], *r.Score)
 	if r.Passed != nil && *r.Passed {
-		s.passed[r.ItemID]++
+		s.passed[strings.Clone(r.ItemID)]++
 	}
 }
 

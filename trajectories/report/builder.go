@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sort"
 	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -21,15 +22,15 @@ type Config struct {
 // Builder collects what the report of a run shows. It keeps the figures of every
 // rollout and the compressed transcripts, never a conversation.
 type Builder struct {
-	config  Config
-	stride  int // every so many rollouts have a transcript
-	share   int // bytes for one transcript
-	added   int
-	cells   []cell
-	packed  []packed
-	items   map[string]int // position in order
-	order   []string
-	columns int
+	config Config
+	stride int // every so many rollouts have a transcript
+	share  int // bytes for one transcript
+	added  int
+	cells  []cell
+	packed []packed
+	items  map[string]int // position in order
+	order  []string
+	words  map[string]string
 }
 
 // cell is one attempt in the matrix.
@@ -64,7 +65,7 @@ func NewBuilder(config Config) *Builder {
 	if config.Items <= 0 {
 		config.Items = 1000
 	}
-	b := &Builder{config: config, items: map[string]int{}, stride: 1}
+	b := &Builder{config: config, items: map[string]int{}, words: map[string]string{}, stride: 1}
 	b.stride = max(1, (config.Rollouts+config.Transcripts-1)/config.Transcripts)
 	b.share = config.Bytes / max(1, min(config.Rollouts, config.Transcripts))
 	return b
@@ -75,13 +76,18 @@ func (b *Builder) Add(r *trajectories.Rollout) error {
 	at, known := b.items[r.ItemID]
 	if !known {
 		at = len(b.order)
-		b.items[r.ItemID] = at
-		b.order = append(b.order, r.ItemID)
+		item := strings.Clone(r.ItemID) // a rollout's texts share the memory of its whole line
+		b.items[item] = at
+		b.order = append(b.order, item)
+	}
+	outcome, err := trajectories.ParseOutcome(string(r.Outcome))
+	if err != nil {
+		return err
 	}
 	metadata := gjson.ParseBytes(r.Metadata)
 	c := cell{
-		item: at, attempt: r.Attempt, step: r.Step, outcome: r.Outcome, score: r.Score, passed: r.Passed, turns: r.TurnsUsed, seconds: r.Timings.Total,
-		category: OneLine(metadata.Get("category").String(), 60), difficulty: OneLine(metadata.Get("difficulty").String(), 30), group: r.Group, transcript: -1,
+		item: at, attempt: r.Attempt, step: r.Step, outcome: outcome, score: r.Score, passed: r.Passed, turns: r.TurnsUsed, seconds: r.Timings.Total,
+		category: b.word(metadata.Get("category").String(), 60), difficulty: b.word(metadata.Get("difficulty").String(), 30), group: r.Group, transcript: -1,
 	}
 	if b.added%b.stride == 0 && len(b.packed) < b.config.Transcripts {
 		data, err := pack(r, b.share)
@@ -94,6 +100,17 @@ func (b *Builder) Add(r *trajectories.Rollout) error {
 	b.added++
 	b.cells = append(b.cells, c)
 	return nil
+}
+
+// word returns a text on one line, the same text always from the same memory.
+func (b *Builder) word(s string, n int) string {
+	s = OneLine(s, n)
+	known, ok := b.words[s]
+	if !ok {
+		known = strings.Clone(s)
+		b.words[known] = known
+	}
+	return known
 }
 
 // matrixRow is one item of the matrix as the template shows it.

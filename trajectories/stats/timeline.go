@@ -2,6 +2,7 @@ package stats
 
 import (
 	"sort"
+	"strings"
 	"time"
 )
 
@@ -84,6 +85,8 @@ const (
 func (c counter) add(name string) {
 	if _, known := c[name]; !known && len(c) >= maxNames {
 		name = otherName
+	} else if !known {
+		name = strings.Clone(name) // it shares the memory of a whole line
 	}
 	c[name]++
 }
