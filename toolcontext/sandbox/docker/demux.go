@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"bufio"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -96,7 +97,8 @@ type stream struct {
 
 func newStream(c *hijacked) *stream {
 	said := sandbox.NewCapture(8 << 10)
-	return &stream{demux: newDemux(c.reader, said), conn: c, said: said}
+	// The engine's frames are small: several are taken at once.
+	return &stream{demux: newDemux(bufio.NewReaderSize(c.reader, 64<<10), said), conn: c, said: said}
 }
 
 // Write sends to the standard input.

@@ -146,10 +146,11 @@ func (p *Provider) prepareImages(ctx context.Context, spec sandbox.Spec) error {
 	if err := spec.Validate(); err != nil {
 		return err
 	}
-	if err := p.enter(); err != nil {
+	leave, err := p.sandboxes.Enter()
+	if err != nil {
 		return err
 	}
-	defer p.creating.Done()
+	defer leave()
 	if spec.Compose == nil {
 		_, err := p.images.of(ctx, spec)
 		return err

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/owner"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/program"
@@ -42,10 +40,9 @@ type Provider struct {
 	networking chan struct{} // held while network is looked for
 	network    string        // the shared network's id, once it is known
 
+	sandboxes sandbox.Register[*box]
+
 	mu       sync.Mutex
-	closed   bool
-	open     map[*box]struct{}
-	creating sync.WaitGroup
 	upload   bool // mounts are refused: the engine sees other files
 	fewFiles bool // the engine may not raise the limit on open files
 	noQuota  bool // the storage driver can't bound the writable layer
@@ -79,7 +76,6 @@ func New(c Config) (*Provider, error) {
 		owner:  owner.This(),
 		starts: newStarts(c.MaxStarting),
 		upload: c.Upload,
-		open:   map[*box]struct{}{},
 		warned: map[string]bool{},
 
 		relays:     make(chan struct{}, c.MaxConnections),
@@ -182,10 +178,11 @@ func (p *Provider) create(ctx context.Context, spec sandbox.Spec) (*box, error) 
 	if orElse(spec.Network, p.config.Network) == sandbox.NetworkAllowlist && p.config.PlainExec {
 		return nil, fmt.Errorf("a network with allowed hosts is %w without the server in the container: see HERMES_ENV_SANDBOX_BINARY in docs/docker.md", sandbox.ErrUnsupported)
 	}
-	if err := p.enter(); err != nil {
+	leave, err := p.sandboxes.Enter()
+	if err != nil {
 		return nil, err
 	}
-	defer p.creating.Done()
+	defer leave()
 	release := p.Retain(spec)
 	s, err := p.createFromImage(ctx, spec)
 	if err != nil {
@@ -196,14 +193,8 @@ func (p *Provider) create(ctx context.Context, spec sandbox.Spec) (*box, error) 
 	if err := s.awaitHealthy(ctx, spec.Healthcheck); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
-	p.mu.Lock()
-	closed := p.closed
-	if !closed {
-		p.open[s] = struct{}{}
-	}
-	p.mu.Unlock()
-	if closed {
-		return nil, errors.Join(fmt.Errorf("the provider: %w", sandbox.ErrClosed), s.Close(ctx))
+	if err := p.sandboxes.Keep(ctx, s); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -230,17 +221,6 @@ func (p *Provider) createFromImage(ctx context.Context, spec sandbox.Spec) (*box
 	}
 }
 
-// enter registers a running Create.
-func (p *Provider) enter() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return fmt.Errorf("the provider: %w", sandbox.ErrClosed)
-	}
-	p.creating.Add(1)
-	return nil
-}
-
 // warnOnce tells the user of something that works less well than it could.
 func (p *Provider) warnOnce(message string) {
 	p.mu.Lock()
@@ -252,36 +232,15 @@ func (p *Provider) warnOnce(message string) {
 	}
 }
 
-func (p *Provider) forget(s *box) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.open, s)
-}
-
 // Close closes the sandboxes still open, waits for those being created, and leaves
 // the engine. A second Close does nothing.
 func (p *Provider) Close(ctx context.Context) error {
-	p.mu.Lock()
-	again := p.closed
-	p.closed = true
-	left := make([]*box, 0, len(p.open))
-	for s := range p.open {
-		left = append(left, s)
-	}
-	p.mu.Unlock()
-	if again {
+	p.images.stop(errStopped) // pulls and builds end now
+	first, err := p.sandboxes.Close(ctx, 8)
+	if !first {
 		return nil
 	}
-	p.images.stop(errStopped) // pulls and builds end now
-	var g errgroup.Group
-	g.SetLimit(8)
-	errs := make([]error, len(left))
-	for i, s := range left {
-		g.Go(func() error { errs[i] = s.Close(ctx); return nil })
-	}
-	_ = g.Wait() // the functions keep their errors
-	p.creating.Wait()
 	p.images.close()
 	p.end()
-	return errors.Join(errors.Join(errs...), p.engine.close())
+	return errors.Join(err, p.engine.close())
 }

@@ -129,7 +129,7 @@ func (s *box) close(ctx context.Context) error {
 		remove = s.teardown
 	}
 	err := remove(ctx)
-	s.provider.forget(s)
+	s.provider.sandboxes.Forget(s)
 	if s.release != nil {
 		s.release()
 	}

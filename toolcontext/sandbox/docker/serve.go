@@ -104,11 +104,12 @@ func (s *box) expire() {
 	if r, ok := s.driver.(sandbox.Restarter); ok {
 		r.AllowRestarts(false)
 	}
-	if s.provider.enter() != nil {
+	leave, err := s.provider.sandboxes.Enter()
+	if err != nil {
 		return // the provider removes it
 	}
 	go func() {
-		defer s.provider.creating.Done()
+		defer leave()
 		warning := fmt.Sprintf("sandbox %s is removed: nobody used it for %v or held a lease", s.info.ID, s.provider.config.Idle)
 		if err := s.provider.removeContainer(context.Background(), s.container); err != nil {
 			warning += ": " + err.Error()

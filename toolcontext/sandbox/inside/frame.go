@@ -68,7 +68,7 @@ type frameReader struct {
 
 // The reader's buffer is small, so that most of a big frame goes straight to its block.
 func newFrameReader(r io.Reader, free *blocks) *frameReader {
-	return &frameReader{r: bufio.NewReaderSize(r, 16<<10), buf: make([]byte, copied), free: free}
+	return &frameReader{r: bufio.NewReaderSize(r, 16<<10), buf: make([]byte, 4<<10), free: free}
 }
 
 // preamble reads the other side's preamble.
@@ -108,6 +108,9 @@ func (f *frameReader) next() (frame, error) {
 		fr.whole = f.free.get()
 		fr.payload = fr.whole[headerSize : headerSize+n]
 	} else {
+		if int(n) > len(f.buf) { // most streams never see such a frame
+			f.buf = make([]byte, copied)
+		}
 		fr.payload = f.buf[:n]
 	}
 	if _, err := io.ReadFull(f.r, fr.payload); err != nil {

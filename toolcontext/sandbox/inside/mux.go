@@ -42,7 +42,7 @@ type mux struct {
 
 func newMux(in io.Reader, out io.Writer, closer func()) *mux {
 	m := &mux{
-		out:      bufio.NewWriterSize(out, 64<<10),
+		out:      bufio.NewWriterSize(out, 16<<10),
 		direct:   out,
 		closer:   closer,
 		channels: map[uint32]*channel{},
