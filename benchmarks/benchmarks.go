@@ -2,11 +2,12 @@
 package benchmarks
 
 import (
+	"github.com/hermes-env/hermes-env/benchmarks/terminalbench"
 	"github.com/hermes-env/hermes-env/benchmarks/terminaltest"
 	"github.com/hermes-env/hermes-env/env"
 )
 
 // All returns the definitions of the built-in environments.
 func All() []env.Definition {
-	return []env.Definition{terminaltest.Definition()}
+	return append([]env.Definition{terminaltest.Definition()}, terminalbench.Definitions()...)
 }

@@ -1,0 +1,120 @@
+package terminalbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+)
+
+// freshBox makes a sandbox from the agent's files for the tests to run in, so that
+// nothing but files survives: no process, mount, variable or open file.
+func (v *verification) freshBox(ctx context.Context) error {
+	var fresh sandbox.Sandbox
+	var err error
+	if undo := toRestore(v.e.own.OnTampering, v.changes); len(undo) > 0 {
+		fresh, err = v.restored(ctx, undo)
+	} else {
+		fresh, err = v.copied(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	v.box, v.report.In = fresh, verifyFresh
+	return nil
+}
+
+// copied makes a sandbox with all files as the agent left them.
+func (v *verification) copied(ctx context.Context) (sandbox.Sandbox, error) {
+	s, ok := v.box.(sandbox.Snapshotter)
+	if !ok {
+		return nil, v.noFresh(sandbox.ErrUnsupported)
+	}
+	image, release, err := s.Snapshot(ctx)
+	if errors.Is(err, sandbox.ErrUnsupported) {
+		return nil, v.noFresh(err)
+	}
+	if err != nil {
+		return nil, infra("make an image of the agent's files", err)
+	}
+	v.closers = append(v.closers, release)
+	box, err := v.tc.Another(ctx, func(s *sandbox.Spec) {
+		s.Image, s.Build, s.BuildOptions, s.Compose, s.Healthcheck = image, "", sandbox.BuildOptions{}, nil, nil
+		s.Network, s.AllowedHosts = v.task.verifierNetwork(v.part, s.Network, s.AllowedHosts)
+	})
+	if err != nil {
+		return nil, err
+	}
+	v.closers = append(v.closers, box.Close)
+	return box, nil
+}
+
+// restored makes a sandbox from the task's own image with the agent's changes, but
+// for those to undo.
+func (v *verification) restored(ctx context.Context, undo map[string]bool) (sandbox.Sandbox, error) {
+	wanted := slices.DeleteFunc(slices.Clone(v.changes), func(c sandbox.Change) bool { return undo[c.Path] })
+	from := v.box.(sandbox.Changer) // inspect has asked it
+	box, err := v.tc.Another(ctx, func(s *sandbox.Spec) {
+		s.Healthcheck = nil
+		s.Network, s.AllowedHosts = v.task.verifierNetwork(v.part, s.Network, s.AllowedHosts)
+	})
+	if err != nil {
+		return nil, err
+	}
+	v.closers = append(v.closers, box.Close)
+	r, w := io.Pipe()
+	exported := make(chan error, 1)
+	go func() {
+		err := from.Export(ctx, wanted, w)
+		_ = w.CloseWithError(err) // nil means end of file
+		exported <- err
+	}()
+	err = applyChanges(ctx, box, wanted, r)
+	_ = r.CloseWithError(errStopped)
+	if own := <-exported; own != nil && !errors.Is(own, errStopped) {
+		return nil, infra("read the agent's files", own)
+	}
+	if err != nil {
+		return nil, infra("put the agent's files into a fresh sandbox", err)
+	}
+	v.report.Notes = append(v.report.Notes, fmt.Sprintf("%d changes of what the verifier relies on were undone before the tests", len(undo)))
+	return box, nil
+}
+
+// applyChanges makes a fresh sandbox's files those of another: first what was
+// deleted goes, then content comes.
+func applyChanges(ctx context.Context, box sandbox.Sandbox, changes []sandbox.Change, content io.Reader) error {
+	changer, ok := box.(sandbox.Changer)
+	if !ok {
+		return fmt.Errorf("the %s backend: %w", box.Info().Backend, sandbox.ErrUnsupported)
+	}
+	cleaner := box
+	if !canClean(ctx, box) {
+		root, err := openAs(ctx, box, "0")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = root.Close(ctx) }() // it goes with its sandbox
+		cleaner = root
+	}
+	for _, c := range changes {
+		if c.Kind != sandbox.Deleted {
+			continue
+		}
+		remover, ok := cleaner.(sandbox.Cleaner)
+		if !ok {
+			return fmt.Errorf("the %s backend: %w", box.Info().Backend, sandbox.ErrUnsupported)
+		}
+		if err := remover.Remove(ctx, c.Path); err != nil {
+			return fmt.Errorf("remove %s: %w", c.Path, err)
+		}
+	}
+	return changer.Import(ctx, content)
+}
+
+func (v *verification) noFresh(err error) error {
+	return infra("verify in a fresh sandbox", fmt.Errorf("the %s backend: %w; set env.verify_in to same", v.box.Info().Backend, err))
+}

@@ -1,0 +1,428 @@
+package terminalbench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-env/hermes-env/agentloop"
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/env"
+	"github.com/hermes-env/hermes-env/toolcontext"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+	"github.com/hermes-env/hermes-env/toolcontext/tools"
+)
+
+// Places in a task's container.
+const (
+	testsDir    = "/tests"
+	testScript  = testsDir + "/test.sh"
+	verifierDir = "/logs/verifier"
+	solutionDir = "/solution"
+)
+
+// logDirs are made before the agent starts; everybody may write there.
+var logDirs = [...]string{"/logs/agent", verifierDir, "/logs/artifacts"}
+
+// outputBytes is how much of what the tests print is kept in the record.
+const outputBytes = 16 << 10
+
+// verifyOverhead is what a verification may take beside the tests themselves.
+const verifyOverhead = 3 * time.Minute
+
+// verification is one verification under way.
+type verification struct {
+	e    *Environment
+	task *task
+	part part
+	tc   *toolcontext.Context
+
+	report   verifierReport
+	closers  []func(context.Context) error
+	box      sandbox.Sandbox // where the tests run
+	root     sandbox.Sandbox // for putting and removing files: box, or another way into it
+	user     sandbox.Sandbox // for running the tests: box, or another way into it
+	changes  []sandbox.Change
+	tampered []tampering
+}
+
+// verifierReport is metadata.verifier of a record.
+type verifierReport struct {
+	Skipped    string          `json:"skipped,omitempty"`     // why no tests ran
+	RewardFile string          `json:"reward_file,omitempty"` // the file that counted
+	ExitCode   *int            `json:"exit_code,omitempty"`   // of test.sh
+	Seconds    float64         `json:"seconds,omitempty"`     // of the last run of test.sh
+	Tries      int             `json:"tries,omitempty"`       // runs of test.sh
+	In         string          `json:"verified_in,omitempty"` // "fresh" when in a container of its own
+	FellBack   bool            `json:"exit_code_fallback,omitempty"`
+	Output     string          `json:"test_stdout,omitempty"`
+	Cut        bool            `json:"test_stdout_cut,omitempty"`
+	CTRF       json.RawMessage `json:"ctrf,omitempty"`
+	Tampering  []tampering     `json:"tampering,omitempty"`
+	Diff       *storedDiff     `json:"sandbox_diff,omitempty"`
+	Notes      []string        `json:"notes,omitempty"`
+}
+
+// verify scores what is in the sandbox with the tests of one part of a task.
+func (e *Environment) verify(ctx context.Context, t *task, p part, result *agentloop.Result, tc *toolcontext.Context) (env.Score, error) {
+	v := &verification{e: e, task: t, part: p, tc: tc}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		for i := len(v.closers) - 1; i >= 0; i-- {
+			_ = v.closers[i](closing) // the container goes with the rollout's, or is swept
+		}
+	}()
+	score, err := v.run(ctx, result)
+	details, bad := chat.Marshal(v.report)
+	if bad != nil {
+		return score, fmt.Errorf("encode what the verifier found: %w", bad)
+	}
+	if err != nil {
+		var failure *env.VerifierError
+		if errors.As(err, &failure) {
+			failure.Details = details
+		}
+		return env.Score{}, err
+	}
+	score.Details = details
+	return score, nil
+}
+
+func (v *verification) run(ctx context.Context, result *agentloop.Result) (env.Score, error) {
+	limit, left := v.e.testLimit(v.part, result)
+	switch {
+	case result.StopReason == agentloop.StopTimeLimit && !v.e.own.verifiesAfterTimeout():
+		v.report.Skipped = "the agent's time was up"
+		return env.Score{Value: 0}, nil
+	case limit <= 0:
+		v.report.Skipped = "the task's time was up"
+		return env.Score{Value: 0}, nil
+	}
+	box, err := v.tc.Sandbox(ctx)
+	if err != nil {
+		return env.Score{}, err
+	}
+	v.box = box
+	if err := v.inspect(ctx); err != nil {
+		return env.Score{}, err
+	}
+	if v.e.own.OnTampering == tamperingFail && len(v.tampered) > 0 {
+		return env.Score{}, failure(classTampering, "the agent changed what the verifier relies on: %s", v.tampered[0])
+	}
+	if v.e.own.VerifyIn == verifyFresh || v.needsFresh() || len(toRestore(v.e.own.OnTampering, v.changes)) > 0 {
+		if err := v.freshBox(ctx); err != nil {
+			return env.Score{}, err
+		}
+	}
+	if err := v.enter(ctx); err != nil {
+		return env.Score{}, err
+	}
+	var ran sandbox.Result
+	for {
+		v.report.Tries++
+		if err := v.placeTests(ctx); err != nil {
+			return env.Score{}, err
+		}
+		if ran, err = v.runTests(ctx, limit); err != nil {
+			return env.Score{}, err
+		}
+		if err := v.endTests(ctx); err != nil {
+			return env.Score{}, err
+		}
+		if !ran.TimedOut || left || v.report.Tries > v.e.own.VerifierRetries {
+			break
+		}
+	}
+	if ran.TimedOut {
+		if left {
+			v.report.Skipped = fmt.Sprintf("the task's time of %s was up while the tests ran", seconds(v.e.own.TaskTimeout.Duration()))
+			return env.Score{Value: 0}, nil
+		}
+		return env.Score{}, failure(classTestsTimeout, "the tests did not end within %s (%d tries)", seconds(limit), v.report.Tries)
+	}
+	return v.score(ctx, ran)
+}
+
+// testLimit is how long the tests may take; left says that it is what is left of the
+// whole task's time rather than the tests' own limit.
+func (e *Environment) testLimit(p part, result *agentloop.Result) (limit time.Duration, left bool) {
+	if e.own.TimeoutMode != timeoutFixed {
+		return p.verifierTimeout, false
+	}
+	spent := time.Duration(0)
+	for _, turn := range result.Turns {
+		spent += turn.Total
+	}
+	limit = e.own.TestTimeout.Duration()
+	if remaining := e.own.TaskTimeout.Duration() - spent; remaining < limit {
+		return max(0, remaining), true
+	}
+	return limit, false
+}
+
+// needsFresh says whether the tests have to reach something else than the agent could,
+// which a container can't change.
+func (v *verification) needsFresh() bool {
+	spec := v.tc.Spec()
+	network, hosts := v.task.verifierNetwork(v.part, spec.Network, spec.AllowedHosts)
+	return v.e.own.Network == "task" && (network != spec.Network || !slices.Equal(hosts, spec.AllowedHosts))
+}
+
+// enter finds the ways into the sandbox: one that may write anywhere, and one as the
+// user that the tests run as.
+func (v *verification) enter(ctx context.Context) error {
+	agent := v.task.config.Agent.User
+	if v.part.agentUser != "" {
+		agent = v.part.agentUser
+	}
+	want := v.part.verifierUser
+	var err error
+	v.root, v.user = v.box, v.box
+	if agent != "" || !canClean(ctx, v.box) {
+		if v.root, err = v.as(ctx, "0"); err != nil {
+			return err
+		}
+	}
+	switch {
+	case want == agent:
+	case isRoot(want):
+		v.user = v.root
+		if v.root == v.box {
+			v.user, err = v.as(ctx, want)
+		}
+	default:
+		v.user, err = v.as(ctx, want)
+	}
+	return err
+}
+
+func isRoot(user string) bool {
+	return user == "0" || user == "root" || user == "0:0" || user == "root:root"
+}
+
+// canClean says whether a way into a sandbox may write where the tests go.
+func canClean(ctx context.Context, box sandbox.Sandbox) bool {
+	return !isPermission(clean(ctx, box, verifierDir, 0o777))
+}
+
+// as opens another way into the sandbox.
+func (v *verification) as(ctx context.Context, user string) (sandbox.Sandbox, error) {
+	other, err := openAs(ctx, v.box, user)
+	if err != nil {
+		return nil, err
+	}
+	v.closers = append(v.closers, other.Close)
+	return other, nil
+}
+
+func openAs(ctx context.Context, box sandbox.Sandbox, user string) (sandbox.Sandbox, error) {
+	door, ok := box.(sandbox.UserSwitcher)
+	if !ok {
+		return nil, infra("enter the sandbox as another user", fmt.Errorf("the %s backend: %w", box.Info().Backend, sandbox.ErrUnsupported))
+	}
+	other, err := door.As(ctx, user)
+	if err != nil {
+		return nil, infra(fmt.Sprintf("enter the sandbox as user %q", user), err)
+	}
+	return other, nil
+}
+
+// placeTests removes whatever is where the tests and their results go, and puts the
+// tests there.
+func (v *verification) placeTests(ctx context.Context) error {
+	for dir, mode := range map[string]os.FileMode{verifierDir: 0o777, testsDir: 0o755} {
+		if err := clean(ctx, v.root, dir, mode); err != nil {
+			return v.transferFailed("empty "+dir, err)
+		}
+	}
+	sources := []string{v.part.tests}
+	if v.part.sharedTests != "" {
+		sources = []string{v.part.sharedTests, v.part.tests}
+	}
+	for _, dir := range sources {
+		if dir == "" {
+			continue
+		}
+		if err := uploadFolder(ctx, v.root, dir, testsDir); err != nil {
+			return v.transferFailed("put the tests into "+testsDir, err)
+		}
+	}
+	return nil
+}
+
+// transferFailed sorts what went wrong with the sandbox's files: a disk that the
+// agent has filled is no trouble of the machine's.
+func (v *verification) transferFailed(op string, err error) error {
+	if strings.Contains(err.Error(), "no space left on device") || strings.Contains(err.Error(), "disk quota exceeded") {
+		return failure(classDiskFull, "%s: the sandbox's disk is full: %w", op, err)
+	}
+	return infra(op, err)
+}
+
+// runTests runs test.sh as its user, in the environment of the image.
+func (v *verification) runTests(ctx context.Context, limit time.Duration) (sandbox.Result, error) {
+	args, err := v.part.testCommand()
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	ran, err := v.user.Exec(ctx, sandbox.Command{
+		Args: args, Dir: v.task.workdir(), Env: v.part.verifierEnv, Timeout: limit, Merge: true, MaxOutput: 1 << 20,
+	})
+	if err == nil && ran.Cancelled {
+		err = context.Cause(ctx)
+		return ran, err
+	}
+	if err != nil {
+		return ran, infra("run the tests", err)
+	}
+	v.report.ExitCode, v.report.Seconds = &ran.ExitCode, ran.Duration.Seconds()
+	v.report.Output, v.report.Cut = cutOutput(ran.Stdout)
+	return ran, nil
+}
+
+// endTests ends what the tests left running, so that nothing writes a reward any more
+// once they have ended.
+func (v *verification) endTests(ctx context.Context) error {
+	if v.part.keep && !v.part.last {
+		return nil // the next part needs the services
+	}
+	const op = "end what the tests left running"
+	if v.user != v.box {
+		if err := v.user.KillAll(ctx); err != nil {
+			return infra(op, err)
+		}
+		return nil
+	}
+	// The sandbox's own server ends everything, and fails on what it may not end: the
+	// way in for root has to be closed meanwhile.
+	inner := v.root != v.box
+	if inner {
+		if err := v.root.Close(ctx); err != nil {
+			return infra(op, err)
+		}
+	}
+	if err := v.box.KillAll(ctx); err != nil {
+		return infra(op, err)
+	}
+	if inner {
+		var err error
+		v.root, err = v.as(ctx, "0")
+		return err
+	}
+	return nil
+}
+
+// score turns what the tests left into a score or a failure with a name.
+func (v *verification) score(ctx context.Context, ran sandbox.Result) (env.Score, error) {
+	files, err := readVerifierFiles(ctx, v.root)
+	if err != nil {
+		return env.Score{}, infra("read "+verifierDir, err)
+	}
+	if json.Valid(files.ctrf) {
+		v.report.CTRF = files.ctrf
+	}
+	result, problem := files.parse()
+	setup := ""
+	if problem != nil || result.value == 0 {
+		setup = v.setupFailed(ran)
+	}
+	switch {
+	case setup != "":
+		return env.Score{}, &env.VerifierError{Class: classSetup, Infrastructure: true,
+			Err: fmt.Errorf("the tests could not install their own tools, which says nothing of the agent's work: %s (env.detect_setup_failures)", setup)}
+	case problem == nil:
+		v.report.RewardFile = result.file
+		return env.Score{Value: result.value, Parts: result.parts, Stop: v.part.stops(result)}, nil
+	case v.e.own.ExitCodeFallback:
+		v.report.FellBack = true
+		value := 0.0
+		if ran.ExitCode == 0 {
+			value = 1
+		}
+		return env.Score{Value: value}, nil
+	case ran.ExitCode == 126 || ran.ExitCode == 127:
+		if v.report.Output != "" && !strings.Contains(v.report.Output, testScript) {
+			break
+		}
+		return env.Score{}, failure(classNoShell, "the tests could not be started (exit code %d): %s", ran.ExitCode, excerpt(v.report.Output))
+	}
+	var missing *rewardError
+	errors.As(problem, &missing)
+	return env.Score{}, failure(missing.class, "%w; test.sh ended with exit code %d", missing, ran.ExitCode)
+}
+
+// setupFailed says how the tests' own preparations failed, "" when they did not or
+// when the agent has changed what they rely on.
+func (v *verification) setupFailed(ran sandbox.Result) string {
+	if !v.e.own.DetectSetupFailures {
+		return ""
+	}
+	why := setupFailure(ran.Stdout.String())
+	if why != "" && len(v.tampered) > 0 {
+		v.report.Notes = append(v.report.Notes, "the tests could not install their tools ("+why+"), after the agent had changed what they rely on")
+		return ""
+	}
+	return why
+}
+
+// cutOutput keeps the beginning and the end of what the tests printed.
+func cutOutput(o sandbox.Output) (text string, cut bool) {
+	c := sandbox.NewCapture(outputBytes)
+	_, _ = c.Write(o.Head) // never fails
+	_, _ = c.Write(o.Tail)
+	kept := c.Output()
+	kept.Total = o.Total
+	return strings.ToValidUTF8(kept.String(), "\uFFFD"), kept.Omitted() > 0
+}
+
+// failure is an error of the verifier with a name.
+func failure(class, format string, args ...any) error {
+	return &env.VerifierError{Class: class, Err: fmt.Errorf(format, args...)}
+}
+
+// infra marks an error as the sandbox's.
+func infra(op string, err error) error {
+	if toolcontext.IsInfrastructure(err) {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return &tools.InfrastructureError{Op: op, Err: err}
+}
+
+// seconds writes a length of time as people read it in a configuration.
+func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
+
+// testCommand is how the tests are started: by their own first line where they have
+// one, as a shell's otherwise.
+func (p part) testCommand() ([]string, error) {
+	var first []byte
+	for _, dir := range []string{p.tests, p.sharedTests} {
+		if dir == "" {
+			continue
+		}
+		f, err := os.Open(filepath.Join(dir, "test.sh"))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, failure(classBadTask, "open the task's tests: %w", err)
+		}
+		first = make([]byte, 2)
+		_, _ = f.Read(first) // an empty script has no first line
+		_ = f.Close()
+		break
+	}
+	switch {
+	case first == nil:
+		return nil, failure(classBadTask, "the task has no tests/test.sh, so nothing can be scored")
+	case string(first) == "#!":
+		return []string{testScript}, nil
+	}
+	return []string{"/bin/sh", "-c", `if command -v bash >/dev/null 2>&1; then exec bash "$0"; fi; exec sh "$0"`, testScript}, nil
+}
