@@ -165,3 +165,21 @@ func (s *box) Remove(ctx context.Context, path string) error {
 	}
 	return fmt.Errorf("remove %s without the server in the container: %w", path, sandbox.ErrUnsupported)
 }
+
+// reapSnapshots removes the images of sandboxes whose owner on this machine is dead.
+func (p *Provider) reapSnapshots(ctx context.Context) error {
+	found, err := p.engine.listImages(ctx, labelSnapshot+"=1")
+	if err != nil {
+		return fmt.Errorf("look for abandoned images of sandboxes: %w", err)
+	}
+	var errs []error
+	for _, image := range found {
+		if image.Labels[labelPlace] != p.owner.Place || !p.abandoned(image.Labels) {
+			continue
+		}
+		if err := p.engine.removeImage(ctx, image.ID); err != nil {
+			errs = append(errs, fmt.Errorf("remove the abandoned image of a sandbox: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -80,7 +80,7 @@ func (p *Provider) Reap(ctx context.Context) (int, error) {
 		reaped++
 	}
 	if len(errs) == 0 {
-		errs = append(errs, p.reapBelongings(ctx))
+		errs = append(errs, p.reapBelongings(ctx), p.reapSnapshots(ctx))
 	}
 	return reaped, errors.Join(errs...)
 }
