@@ -89,7 +89,7 @@ func (b *Builder) Add(r *trajectories.Rollout) error {
 		item: at, attempt: r.Attempt, step: r.Step, outcome: outcome, score: r.Score, passed: r.Passed, turns: r.TurnsUsed, seconds: r.Timings.Total,
 		category: b.word(metadata.Get("category").String(), 60), difficulty: b.word(metadata.Get("difficulty").String(), 30), group: r.Group, transcript: -1,
 	}
-	if b.added%b.stride == 0 && len(b.packed) < b.config.Transcripts {
+	if b.chosen() && len(b.packed) < b.config.Transcripts {
 		data, err := pack(r, b.share)
 		if err != nil {
 			return err
@@ -100,6 +100,16 @@ func (b *Builder) Add(r *trajectories.Rollout) error {
 	b.added++
 	b.cells = append(b.cells, c)
 	return nil
+}
+
+// chosen says whether the next rollout has a transcript: one of every stride, at
+// another place in each, so that the choice keeps no step with attempts or items.
+func (b *Builder) chosen() bool {
+	h := uint64(b.added/b.stride)*0x9e3779b97f4a7c15 + 0x632be59bd9b4e019
+	h ^= h >> 29
+	h *= 0xbf58476d1ce4e5b9
+	h ^= h >> 32
+	return b.stride == 1 || uint64(b.added%b.stride) == h%uint64(b.stride)
 }
 
 // word returns a text on one line, the same text always from the same memory.
