@@ -292,6 +292,8 @@ func verifierFiles(r *trajectories.Rollout, dir string, result *verifierResult) 
 	report := gjson.GetBytes(r.Metadata, "verifier")
 	if out := report.Get("test_stdout"); out.Type == gjson.String {
 		files["test-stdout.txt"] = []byte(out.Str)
+	} else if printed := stagesPrinted(r.Metadata); len(printed) > 0 {
+		files["test-stdout.txt"] = printed
 	}
 	if ctrf := report.Get("ctrf"); ctrf.IsObject() {
 		files["ctrf.json"] = []byte(ctrf.Raw + "\n")
@@ -302,6 +304,17 @@ func verifierFiles(r *trajectories.Rollout, dir string, result *verifierResult) 
 		}
 	}
 	return nil
+}
+
+// stagesPrinted joins what the tests of the stages printed, each under its name.
+func stagesPrinted(metadata json.RawMessage) []byte {
+	var all []byte
+	for _, stage := range gjson.GetBytes(metadata, "stages").Array() {
+		if out := stage.Get("verifier.test_stdout"); out.Type == gjson.String {
+			all = fmt.Appendf(all, "==> %s <==\n%s\n", stage.Get("name").String(), strings.TrimSuffix(out.Str, "\n"))
+		}
+	}
+	return all
 }
 
 // MarshalJSON writes an object with floats, in order.

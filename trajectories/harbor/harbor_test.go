@@ -148,6 +148,14 @@ func TestAJobHasTheFilesAndStatisticsOfHarbor(t *testing.T) {
 	require.Equal(t, int64(512), gjson.Get(golden, "config.environment.override_memory_mb").Int(), "overrides are told")
 }
 
+func TestStagesOfATaskShareOneOutput(t *testing.T) {
+	r := testRun()
+	r.rollouts = r.rollouts[:1]
+	r.rollouts[0].Metadata = json.RawMessage(`{"stages":[{"name":"first","verifier":{"test_stdout":"a\n"}},{"name":"second"},{"name":"third","verifier":{"test_stdout":"b"}}]}`)
+	job := export(t, r, Config{Dir: t.TempDir()})
+	require.Equal(t, "==> first <==\na\n==> third <==\nb\n", read(t, job.Dir, TrialName("one", "one-0"), "verifier", "test-stdout.txt"))
+}
+
 func compact(t *testing.T, raw string) string {
 	t.Helper()
 	var v json.RawMessage = []byte(raw)

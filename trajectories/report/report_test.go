@@ -34,7 +34,8 @@ func rollout(item string, attempt int, score *float64, text string) *trajectorie
 		Messages: []chat.Message{chat.System(text), chat.User(text), chat.Assistant(text, text, chat.ToolCall{ID: "c", Name: text, Arguments: `{"command":"ls"}`}),
 			chat.Tool("c", `{"output":"42 files","exit_code":3,"error":null}`), chat.Assistant(text, "")},
 	}
-	metadata, err := chat.Marshal(map[string]any{"category": text, "difficulty": text, "verifier": map[string]any{"test_stdout": "1 failed " + text, "exit_code": 1}})
+	metadata, err := chat.Marshal(map[string]any{"category": text, "difficulty": text, "verifier": map[string]any{"test_stdout": "1 failed " + text, "exit_code": 1},
+		"stages": []any{map[string]any{"name": text, "verifier": map[string]any{"test_stdout": "stage " + text}}}})
 	if err != nil {
 		panic(err)
 	}
@@ -154,12 +155,13 @@ func TestATranscriptTellsWhatHappened(t *testing.T) {
 	require.Equal(t, "verifier_error", one.Class)
 	require.Nil(t, one.Score)
 	require.Equal(t, "x: plain", one.Error.Head)
-	require.Len(t, one.Messages, 6)
+	require.Len(t, one.Messages, 7)
 	require.Equal(t, "plain", one.Messages[2].Reasoning.Head)
 	require.Equal(t, "model 20.0 s · 4 → 2 tokens", one.Messages[2].Note)
 	require.Equal(t, message{Role: "tool", Number: 4, CallID: "c", Tool: "plain", Text: &clip{Head: "42 files"}, Note: "exit code 3"}, one.Messages[3])
 	require.Equal(t, "verifier", one.Messages[5].Role)
 	require.Contains(t, one.Messages[5].Text.Head, "1 failed")
+	require.Equal(t, "stage plain", one.Messages[6].Note)
 	require.Contains(t, page, `href="#t0"`)
 }
 
@@ -203,9 +205,9 @@ func TestLongTextsAreCutAndThePageStaysBounded(t *testing.T) {
 	require.Len(t, list, 2)
 	require.Less(t, len(page), 2*room+48<<10)
 	require.Positive(t, list[0].Left, "messages in the middle are left out, and counted")
-	require.Len(t, list[0].Messages, len(big.Messages)-list[0].Left+1)
+	require.Len(t, list[0].Messages, len(big.Messages)-list[0].Left+2)
 	require.Equal(t, "system", list[0].Messages[0].Role)
-	last := list[0].Messages[len(list[0].Messages)-2]
+	last := list[0].Messages[len(list[0].Messages)-3]
 	require.Equal(t, len(big.Messages), last.Number)
 	require.Equal(t, 20_000, len(last.Text.Head)+last.Text.Left+len(last.Text.Tail))
 	require.Zero(t, list[1].Left)

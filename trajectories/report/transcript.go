@@ -211,15 +211,28 @@ func newTranscript(r *trajectories.Rollout) *transcript {
 		t.Messages = append(t.Messages, out)
 	}
 	// What the tests printed is shown like a message, after the conversation.
-	verifier := gjson.GetBytes(r.Metadata, "verifier")
-	if out := verifier.Get("test_stdout"); out.Type == gjson.String && out.Str != "" {
-		shown := message{Role: "verifier", Text: clipped(out.Str, limit)}
-		if code := verifier.Get("exit_code"); code.Type == gjson.Number {
-			shown.Note = "exit code " + code.Raw
-		}
-		t.Messages = append(t.Messages, shown)
+	metadata := gjson.ParseBytes(r.Metadata)
+	t.addVerifier("", metadata.Get("verifier"))
+	for _, stage := range metadata.Get("stages").Array() {
+		t.addVerifier("stage "+OneLine(stage.Get("name").String(), 60), stage.Get("verifier"))
 	}
 	return t
+}
+
+// addVerifier adds what a verifier's tests printed, where the record kept it.
+func (t *transcript) addVerifier(stage string, verifier gjson.Result) {
+	out := verifier.Get("test_stdout")
+	if out.Type != gjson.String || out.Str == "" {
+		return
+	}
+	var notes []string
+	if stage != "" {
+		notes = append(notes, stage)
+	}
+	if code := verifier.Get("exit_code"); code.Type == gjson.Number {
+		notes = append(notes, "exit code "+code.Raw)
+	}
+	t.Messages = append(t.Messages, message{Role: "verifier", Text: clipped(out.Str, longest), Note: strings.Join(notes, " · ")})
 }
 
 // terminalAnswer returns the output of a command and its exit code where an answer
