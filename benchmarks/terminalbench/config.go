@@ -75,7 +75,7 @@ func (c *Config) ValidateConfig(all *config.Config) []error {
 		errs = append(errs, &config.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
 	}
 	if all.Env.TerminalBackend != "docker" {
-		reject("terminal_backend", "the tasks of %s are container images, which the backend %s can't run; set it to docker (%s needs no container)", all.Environment, all.Env.TerminalBackend, "the environment terminal-test")
+		reject("terminal_backend", "tasks are container images, which the backend %s can't run: set it to docker (the environment terminal-test needs no container)", all.Env.TerminalBackend)
 	}
 	if c.DatasetName == "" && c.Tasks == "" {
 		reject("tasks", "missing; write the folder with the tasks, or a dataset with dataset_name")
@@ -107,6 +107,7 @@ func (c *Config) deviations(common config.Env, defaults Config) []string {
 	}
 	add(c.Tasks != "" || c.DatasetName != defaults.DatasetName, "the tasks are not those of %s", defaults.DatasetName)
 	add(len(c.TaskFilter)+len(c.SkipTasks)+len(c.Categories)+len(c.Difficulties) > 0, "not all tasks are run (task_filter, skip_tasks, categories, difficulties)")
+	add(common.SkipUnsound, "tasks that validate found unsound are left out (skip_unsound)")
 	add(c.TimeoutMode == timeoutFixed, "timeout_mode fixed: %s for agent and tests, %s for the tests, instead of each task's own limits", seconds(c.TaskTimeout.Duration()), seconds(c.TestTimeout.Duration()))
 	add(c.AgentTimeoutFactor != 1, "agent_timeout_multiplier %g", c.AgentTimeoutFactor)
 	add(c.VerifierTimeoutFactor != 1, "verifier_timeout_multiplier %g", c.VerifierTimeoutFactor)
