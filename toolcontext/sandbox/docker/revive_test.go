@@ -121,19 +121,20 @@ func TestManyFilesBeyondTheDiskLimitEndTheCommandWithAClearResult(t *testing.T) 
 
 func TestASandboxThatNobodyUsesOrLeasesIsRemoved(t *testing.T) {
 	warned := make(chan string, 10)
-	p := newProvider(t, docker.Config{Idle: 400 * time.Millisecond, Warn: func(m string) {
+	p := newProvider(t, docker.Config{Idle: 2 * time.Second, Warn: func(m string) {
 		if strings.Contains(m, "nobody used it") {
 			warned <- m
 		}
 	}})
-	leased, left := open(t, p, sandbox.Spec{}), open(t, p, sandbox.Spec{})
+	leased := open(t, p, sandbox.Spec{})
 	release := leased.(sandbox.Leaser).Lease()
+	left := open(t, p, sandbox.Spec{})
 	require.Contains(t, <-warned, left.Info().ID)
 	require.Empty(t, dockertest.Command(t, "ps", "-aq", "--filter", "name="+left.Info().ID))
 	_, err := left.Exec(t.Context(), sandbox.Command{Script: "true"})
 	require.ErrorIs(t, err, sandbox.ErrLost)
 	require.ErrorContains(t, err, "nobody used it")
-	require.Equal(t, "well\n", sh(t, leased, "sleep 1; echo well"))
+	require.Equal(t, "well\n", sh(t, leased, "sleep 3; echo well"))
 	release()
 	release()
 	require.Contains(t, <-warned, leased.Info().ID)
