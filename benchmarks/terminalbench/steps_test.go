@@ -23,20 +23,20 @@ import (
 func steps(t *testing.T, root, name, top, first string) {
 	t.Helper()
 	writeTask(t, root, name, "", files{
-		"task.toml":                      top + "[metadata]\ncategory = \"steps\"\n[environment]\n[[steps]]\nname = \"one\"\n" + first + "[[steps]]\nname = \"two\"\n",
-		"instruction.md":                 "",
-		"solution/solve.sh":              "",
-		"tests/test.sh":                  "",
-		"tests/shared.sh":                "echo $1 > /logs/verifier/reward.txt\n",
-		"steps/one/instruction.md":       "First.\n",
-		"steps/one/tests/test.sh":        "#!/bin/sh\n[ -e /tests/only-two ] && exit 1\n[ -f /work/one ] && . /tests/shared.sh 0.5\n",
-		"steps/one/solution/solve.sh":    "#!/bin/sh\ncp /work/given /work/one; (setsid sleep 500 > /dev/null 2>&1 &)\n",
-		"steps/one/workdir/given":        "given to the first\n",
-		"steps/one/workdir/setup.sh":     "echo setup >> given\n",
-		"steps/two/instruction.md":       "Second.\n",
-		"steps/two/tests/test.sh":        "#!/bin/sh\n[ -e /tests/only-two ] && [ \"$(cat /work/one)\" = \"given to the first\nsetup\" ] && ! ps | grep -q '[s]leep 500' && . /tests/shared.sh 1\n",
-		"steps/two/tests/only-two":       "x",
-		"steps/two/solution/solve.sh":    "#!/bin/sh\ntrue\n",
+		"task.toml":                   top + "[metadata]\ncategory = \"steps\"\n[environment]\n[[steps]]\nname = \"one\"\n" + first + "[[steps]]\nname = \"two\"\n",
+		"instruction.md":              "",
+		"solution/solve.sh":           "",
+		"tests/test.sh":               "",
+		"tests/shared.sh":             "echo $1 > /logs/verifier/reward.txt\n",
+		"steps/one/instruction.md":    "First.\n",
+		"steps/one/tests/test.sh":     "#!/bin/sh\n[ -e /tests/only-two ] && exit 1\n[ -f /work/one ] && . /tests/shared.sh 0.5\n",
+		"steps/one/solution/solve.sh": "#!/bin/sh\ncp /work/given /work/one; (setsid sleep 500 > /dev/null 2>&1 &)\n",
+		"steps/one/workdir/given":     "given to the first\n",
+		"steps/one/workdir/setup.sh":  "echo setup >> given\n",
+		"steps/two/instruction.md":    "Second.\n",
+		"steps/two/tests/test.sh":     "#!/bin/sh\n[ -e /tests/only-two ] && [ \"$(cat /work/one)\" = \"given to the first\nsetup\" ] && ! ps | grep -q '[s]leep 500' && . /tests/shared.sh 1\n",
+		"steps/two/tests/only-two":    "x",
+		"steps/two/solution/solve.sh": "#!/bin/sh\ntrue\n",
 	})
 }
 

@@ -47,6 +47,9 @@ func (c *rescoreCommand) Run(s *session) error {
 	if c.Resume && c.RunDir == "" {
 		return fail(ExitUsage, errors.New("--resume needs the rescoring to go on with: add --run-dir DIR"))
 	}
+	if c.RunDir != "" && filepath.Clean(c.RunDir) == filepath.Clean(c.Source) {
+		return fail(ExitUsage, fmt.Errorf("--run-dir %s is the run that is scored again, whose results stay as they are: name another", c.RunDir))
+	}
 	cfg, err := c.resolve(s, reader)
 	if err != nil {
 		return fail(ExitUsage, err)

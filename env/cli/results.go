@@ -29,6 +29,9 @@ func (j *job) writeResults(store *trajectories.Run, s *env.Summary) error {
 			m.Values = append(m.Values, trajectories.Metric(v))
 		}
 	}
+	if j.mode == config.Evaluate {
+		m.Values = append(m.Values, trajectories.Metric{Name: "eval/evaluation_time_seconds", Value: m.Duration.Seconds()})
+	}
 	if err := store.WriteMetrics(m); err != nil {
 		return err
 	}
