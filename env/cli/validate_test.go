@@ -187,6 +187,7 @@ func TestValidatingSoundItemsSucceeds(t *testing.T) {
 	last = last[strings.LastIndexByte(last, '\n')+1:]
 	require.Equal(t, "validation", gjson.Get(last, "event").String())
 	require.Equal(t, int64(1), gjson.Get(last, "counts.sound").Int())
+	require.Equal(t, "[]", gjson.Get(last, "verdicts.0.reasons").Raw)
 	require.Equal(t, int64(1), gjson.Get(last, "counts.unverifiable").Int())
 	require.Equal(t, int64(1), gjson.Get(last, "verdicts.0.oracle.passed").Int())
 	require.Equal(t, gjson.Null, gjson.Get(last, "verdicts.1.oracle").Type)

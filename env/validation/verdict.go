@@ -108,6 +108,9 @@ func (v *Verdict) Judge(oracle, nop []*trajectories.Rollout) error {
 		v.Oracle = &a
 	}
 	v.Kind, v.Reasons, v.TestOutput = judge(oracle, nop)
+	if v.Reasons == nil {
+		v.Reasons = []string{} // a list in JSON, too
+	}
 	return nil
 }
 
