@@ -1,0 +1,162 @@
+package chattemplate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+)
+
+// Template is a parsed chat template. It is safe for concurrent use.
+type Template struct {
+	name string
+	body []stmt
+}
+
+// Parse reads a template; name stands in messages. The error is a *SyntaxError.
+func Parse(name, source string) (*Template, error) {
+	tokens, err := lex(name, source)
+	if err != nil {
+		return nil, err
+	}
+	p := &parser{name: name, tokens: tokens}
+	body, err := p.body()
+	if err != nil {
+		return nil, err
+	}
+	return &Template{name: name, body: body}, nil
+}
+
+// Input is what a template renders.
+type Input struct {
+	Messages []chat.Message
+	// Tools are tool definitions as JSON objects; none leaves the template's variable
+	// tools None.
+	Tools               []json.RawMessage
+	AddGenerationPrompt bool
+	// Special tokens under the names templates use; "" leaves a name undefined.
+	BOSToken, EOSToken, PadToken, UnkToken string
+	// Extra are further variables by name, such as enable_thinking.
+	Extra chat.Object
+	// Now is what strftime_now tells; zero means the time of rendering.
+	Now time.Time
+	// ArgumentsAsText leaves the arguments of tool calls the JSON text they are on
+	// the wire. Otherwise they are parsed, as the servers that render templates do.
+	ArgumentsAsText bool
+}
+
+// Rendered is the text of a conversation.
+type Rendered struct {
+	Text string
+	// Generations are the parts between {% generation %} and {% endgeneration %}:
+	// what the model said.
+	Generations []Span
+}
+
+// Render renders a conversation. The error is a *RaisedError where the template
+// itself refuses the conversation.
+func (t *Template) Render(in Input) (Rendered, error) {
+	names, err := in.variables()
+	if err != nil {
+		return Rendered{}, fmt.Errorf("render chat template %s: %w", t.name, err)
+	}
+	return t.render(names, in.Now)
+}
+
+func (t *Template) render(names map[string]value, now time.Time) (Rendered, error) {
+	if now.IsZero() {
+		now = time.Now()
+	}
+	r := &renderer{now: now}
+	root := &scope{names: names}
+	err := r.runAll(root.child(), t.body)
+	if errors.Is(err, errBreak) || errors.Is(err, errContinue) {
+		err = failf("break or continue outside a loop")
+	}
+	if err != nil {
+		return Rendered{}, fmt.Errorf("render chat template %s: %w", t.name, err)
+	}
+	return Rendered{Text: string(r.out), Generations: r.generations}, nil
+}
+
+func (in Input) variables() (map[string]value, error) {
+	names := map[string]value{"add_generation_prompt": in.AddGenerationPrompt, "tools": nil, "documents": nil}
+	for name, token := range map[string]string{"bos_token": in.BOSToken, "eos_token": in.EOSToken, "pad_token": in.PadToken, "unk_token": in.UnkToken} {
+		if token != "" {
+			names[name] = token
+		}
+	}
+	messages := &list{items: make([]value, len(in.Messages))}
+	for i, m := range in.Messages {
+		v, err := decodeJSON(m.JSON())
+		if err != nil {
+			return nil, fmt.Errorf("message %d: %w", i, err)
+		}
+		if !in.ArgumentsAsText {
+			if err := parseArguments(v); err != nil {
+				return nil, fmt.Errorf("message %d: %w", i, err)
+			}
+		}
+		messages.items[i] = v
+	}
+	names["messages"] = messages
+	if len(in.Tools) > 0 {
+		tools := &list{items: make([]value, len(in.Tools))}
+		for i, raw := range in.Tools {
+			v, err := decodeJSON(raw)
+			if err != nil {
+				return nil, fmt.Errorf("tool %d: %w", i, err)
+			}
+			tools.items[i] = v
+		}
+		names["tools"] = tools
+	}
+	for _, field := range in.Extra {
+		v, err := decodeJSON(field.Value)
+		if err != nil {
+			return nil, fmt.Errorf("variable %s: %w", field.Key, err)
+		}
+		names[field.Key] = v
+	}
+	return names, nil
+}
+
+// parseArguments replaces the JSON text of tool calls' arguments by what it says.
+// Text that is no JSON stays: templates write it as it is.
+func parseArguments(message value) error {
+	m, ok := message.(*dict)
+	if !ok {
+		return fmt.Errorf("it is no object")
+	}
+	calls, _ := m.get("tool_calls")
+	all, ok := calls.(*list)
+	if !ok {
+		return nil
+	}
+	for _, call := range all.items {
+		c, ok := call.(*dict)
+		if !ok {
+			continue
+		}
+		f, _ := c.get("function")
+		function, ok := f.(*dict)
+		if !ok {
+			continue
+		}
+		arguments, _ := function.get("arguments")
+		written, ok := arguments.(string)
+		if !ok {
+			continue
+		}
+		if written == "" {
+			function.setString("arguments", newDict(0))
+			continue
+		}
+		if v, err := decodeJSON([]byte(written)); err == nil {
+			function.setString("arguments", v)
+		}
+	}
+	return nil
+}
