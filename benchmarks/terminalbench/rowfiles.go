@@ -206,7 +206,10 @@ func (f rowFile) parquetRows(ctx context.Context) iter.Seq2[[]byte, error] {
 				return
 			case n == 0 && errors.Is(err, io.EOF):
 				return
-			case n == 0 && err != nil:
+			case n == 0 && err == nil:
+				yield(nil, io.ErrNoProgress)
+				return
+			case n == 0:
 				yield(nil, err)
 				return
 			}
