@@ -36,7 +36,7 @@ func steps(t *testing.T, root, name, top, first string) {
 		"steps/two/instruction.md":    "Second.\n",
 		"steps/two/tests/test.sh":     "#!/bin/sh\n[ -e /tests/only-two ] && [ \"$(cat /work/one)\" = \"given to the first\nsetup\" ] && ! ps | grep -q '[s]leep 500' && . /tests/shared.sh 1\n",
 		"steps/two/tests/only-two":    "x",
-		"steps/two/solution/solve.sh": "#!/bin/sh\ntrue\n",
+		"steps/two/solution/solve.sh": "#!/bin/sh\n[ -z \"$(ls /tests /logs/verifier 2>/dev/null | grep -v :)\" ] || rm /work/one\n",
 	})
 }
 
@@ -147,4 +147,16 @@ func TestAKilledRunGoesOnAndItsContainersAreSwept(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &m))
 	require.EqualValues(t, 6, gjson.GetBytes(m.Dataset, "tasks").Int())
 	require.NotEmpty(t, m.DatasetDigest)
+}
+
+func TestTestsThatMayReachMoreThanTheAgentGetAContainerOfTheirOwn(t *testing.T) {
+	b := newBench(t)
+	const networks = "#!/bin/sh\nls /sys/class/net | grep -v lo > /work/networks\n"
+	writeTask(t, b.root, "networks", networks, files{
+		"task.toml":     "[agent]\nnetwork_mode = \"no-network\"\n[verifier]\nnetwork_mode = \"public\"\n[environment]\n",
+		"tests/test.sh": "#!/bin/sh\nif [ ! -s /work/networks ] && ls /sys/class/net | grep -q eth0; then echo 1 > /logs/verifier/reward.txt; fi\n",
+	})
+	r := b.run()["networks"]
+	require.Equal(t, "1", outcome(r), "%s", r.Metadata)
+	require.Equal(t, "fresh", verifierOf(r).Get("verified_in").String())
 }

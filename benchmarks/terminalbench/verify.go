@@ -140,6 +140,7 @@ func (v *verification) run(ctx context.Context, result *agentloop.Result) (env.S
 			break
 		}
 	}
+	defer v.hideTests(ctx)
 	if ran.TimedOut {
 		if left {
 			v.report.Skipped = fmt.Sprintf("the task's time of %s was up while the tests ran", seconds(v.e.own.TaskTimeout.Duration()))
@@ -264,6 +265,18 @@ func (v *verification) transferFailed(op string, err error) error {
 		return failure(classDiskFull, "%s: the sandbox's disk is full: %w", op, err)
 	}
 	return infra(op, err)
+}
+
+// hideTests takes the tests away from where the agent of the next part could read them.
+func (v *verification) hideTests(ctx context.Context) {
+	if v.part.last {
+		return
+	}
+	for dir, mode := range map[string]os.FileMode{testsDir: 0o755, verifierDir: 0o777} {
+		if err := clean(ctx, v.root, dir, mode); err != nil {
+			v.report.Notes = append(v.report.Notes, "the next part of the task may see "+dir+": "+err.Error())
+		}
+	}
 }
 
 // runTests runs test.sh as its user, in the environment of the image.
