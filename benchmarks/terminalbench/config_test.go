@@ -85,6 +85,7 @@ func TestEveryOverrideThatMakesScoresIncomparableIsNamed(t *testing.T) {
 		"verify_in=fresh":                 "fresh container",
 		"on_tampering=fail":               "on_tampering fail",
 		"exit_code_fallback=true":         "exit code",
+		"skip_unsound=true":               "skip_unsound",
 	} {
 		_, e, err := resolve(t, NameTB2, flag)
 		require.NoError(t, err, flag)
