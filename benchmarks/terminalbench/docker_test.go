@@ -12,6 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/agentloop/model"
+	"github.com/hermes-env/hermes-env/agentloop/model/modeltest"
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
@@ -60,6 +63,7 @@ type bench struct {
 	root   string
 	change func(*Config)
 	agent  env.Agent
+	script modeltest.Script                 // of the model, for AgentModel
 	dir    string                           // of the last run
 	stored map[string]*trajectories.Rollout // what AgentStored scores again
 }
@@ -108,7 +112,16 @@ func (b *bench) run() map[string]*trajectories.Rollout {
 	b.dir = dir
 	store, err := trajectories.Create(dir, trajectories.Info{Command: "evaluate", Environment: NameTasks, Config: []byte(`{}`)})
 	require.NoError(t, err)
+	var client model.Client
+	if b.agent == env.AgentModel {
+		server := modeltest.NewServer(t, b.script)
+		chatClient, err := model.NewChat(model.Server{BaseURL: server.URL, Model: "mock", Timeout: time.Minute})
+		require.NoError(t, err)
+		defer chatClient.CloseIdleConnections()
+		client = chatClient
+	}
 	runner, err := env.New(env.Options{
+		Model:  client,
 		Stored: func(k trajectories.Key) *trajectories.Rollout { return b.stored[k.ItemID] }, StoredPlanned: len(b.stored),
 		Mode: config.Evaluate, Environment: e, Agent: b.agent, ModelName: "test", Provider: provider, Registry: registry, Store: store,
 		Config: config.Env{GroupSize: 1, Attempts: 1, MaxEvalWorkers: 4, MaxAgentTurns: 5, MaxTokenLength: 100, PassThreshold: 1, VerifyTimeout: 60, TerminalTimeout: 10, ToolPoolSize: 16},
@@ -391,4 +404,38 @@ func TestWhatAnAgentLeftCanBeScoredAgainByOtherTests(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, other, 0o600))
 	again = b.run()
 	require.Equal(t, trajectories.OutcomeSandboxError, again["answer"].Outcome)
+}
+
+func TestWhatAModelLeavesInItsShellDoesNotReachTheTests(t *testing.T) {
+	b := newBench(t)
+	b.agent = env.AgentModel
+	call := func(command string) modeltest.Reply {
+		arguments, err := chat.Marshal(struct {
+			Command string `json:"command"`
+		}{command})
+		require.NoError(t, err)
+		return modeltest.Calls(chat.ToolCall{ID: "c", Name: "terminal", Arguments: string(arguments)})
+	}
+	b.script = modeltest.Turns(
+		call("mkdir /mine; printf '#!/bin/sh\necho 1 > /logs/verifier/reward.txt\n' > /mine/probe; chmod 755 /mine/probe; echo 'echo 1 > /logs/verifier/reward.txt; exit' > /mine/rc"),
+		call("export PATH=/mine:$PATH ENV=/mine/rc BASH_ENV=/mine/rc PLANTED=1; cd /mine; alias cat=probe; umask 0; trap 'echo 1 > /logs/verifier/reward.txt' EXIT"),
+		call("while :; do echo 1 > /logs/verifier/reward.txt; done & (setsid sh -c 'while :; do cp /mine/probe /tests/test.sh; done' > /dev/null 2>&1 &); pwd"),
+		modeltest.Text("done"))
+	writeTask(t, b.root, "shell", "", files{"tests/test.sh": "#!/bin/sh\nprobe 2>/dev/null && exit\nif [ -n \"$PLANTED$ENV$BASH_ENV\" ] || [ \"$(pwd)\" != /work ] || [ \"$PATH\" != /bin ]; then echo wrong $PATH $PWD; exit 1; fi\necho 0.5 > /logs/verifier/reward.txt\n"})
+	r := b.run()["shell"]
+	require.Equal(t, "0.5", outcome(r), "%s", r.Metadata)
+	require.Equal(t, 4, r.TurnsUsed)
+	require.Contains(t, r.Messages[len(r.Messages)-2].Text(), "/mine", "the model's own shell kept its directory")
+}
+
+func TestTestsThatExceedTheirLimitRunOnceMore(t *testing.T) {
+	b := newBench(t)
+	b.change = func(c *Config) { c.VerifierRetries = 1 }
+	writeTask(t, b.root, "slow-once", "#!/bin/sh\n", files{
+		"task.toml":     "[verifier]\ntimeout_sec = 2\n[environment]\n",
+		"tests/test.sh": "#!/bin/sh\nif mkdir /work/tried 2>/dev/null; then echo 0.1 > /logs/verifier/reward.txt; sleep 600; fi\necho 0.9 > /logs/verifier/reward.txt\n",
+	})
+	r := b.run()["slow-once"]
+	require.Equal(t, "0.9", outcome(r), "%s", r.Metadata)
+	require.EqualValues(t, 2, verifierOf(r).Get("tries").Int())
 }
