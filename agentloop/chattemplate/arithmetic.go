@@ -10,6 +10,9 @@ import (
 const maxBits = 1 << 16
 
 func (r *renderer) arithmetic(op string, a, b value) (value, error) {
+	if s, isText := text(a); isText && op == "%" {
+		return percentFormat(r, s, b)
+	}
 	for _, v := range []value{a, b} {
 		if u, ok := v.(*undefined); ok {
 			return nil, u.err()
@@ -147,9 +150,6 @@ func floatArithmetic(op string, x, y float64) (value, error) {
 func (r *renderer) sequenceArithmetic(op string, a, b value) (value, bool, error) {
 	s, isText := text(a)
 	switch {
-	case op == "%" && isText:
-		v, err := percentFormat(r, s, b)
-		return v, true, err
 	case op == "+" && isText:
 		t, ok := text(b)
 		if !ok {

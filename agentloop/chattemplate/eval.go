@@ -95,11 +95,8 @@ func getAttr(of value, name string) (value, error) {
 	if v, ok, err := attribute(of, name); ok || err != nil {
 		return v, err
 	}
-	switch of := of.(type) {
-	case *undefined:
-		return nil, of.err()
-	case *dict:
-		if v, ok := of.get(name); ok {
+	if d, isDict := of.(*dict); isDict {
+		if v, ok := d.get(name); ok {
 			return v, nil
 		}
 	}
@@ -223,7 +220,7 @@ func (e *sliceExpr) eval(r *renderer, s *scope) (value, error) {
 	}
 	n, at := length(of)
 	if at == nil {
-		return &undefined{describeType(of) + " can't be sliced"}, nil
+		return nil, failf("'%s' object is not subscriptable", typeName(of))
 	}
 	indices, err := sliceIndices(int64(n), bounds)
 	if err != nil {

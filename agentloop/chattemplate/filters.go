@@ -197,21 +197,33 @@ func filterIndent(_ *renderer, v value, args arguments) (value, error) {
 
 func filterTruncate(_ *renderer, v value, args arguments) (value, error) {
 	p := args.params(0, "length", "killwords", "end", "leeway")
-	length, kill, end, leeway := p.int(0, 255), p.bool(1, false), p.text(2, "..."), int64(5)
+	longest, kill, end, leeway := p.int(0, 255), p.bool(1, false), p.text(2, "..."), int64(5)
 	if p.given[3] && p.values[3] != nil {
 		leeway = p.int(3, 5)
 	}
 	if p.err != nil {
 		return nil, p.err
 	}
-	runes, tail := []rune(str(v)), []rune(end)
-	if length < int64(len(tail)) || leeway < 0 {
-		return nil, failf("expected length >= %d, got %d", len(tail), length)
+	s, ok := text(v)
+	if !ok {
+		n, at := length(v)
+		d, isDict := v.(*dict)
+		if isDict {
+			n = len(d.keys)
+		}
+		if at == nil && !isUndefined(v) && !isDict || int64(n) > longest+leeway {
+			return nil, failf("object of type '%s' can't be truncated", typeName(v))
+		}
+		return v, nil
 	}
-	if int64(len(runes)) <= length+leeway {
+	runes, tail := []rune(s), []rune(end)
+	if longest < int64(len(tail)) || leeway < 0 {
+		return nil, failf("expected length >= %d, got %d", len(tail), longest)
+	}
+	if int64(len(runes)) <= longest+leeway {
 		return str(v), nil
 	}
-	cut := string(runes[:length-int64(len(tail))])
+	cut := string(runes[:longest-int64(len(tail))])
 	if !kill {
 		if i := strings.LastIndexByte(cut, ' '); i >= 0 {
 			cut = cut[:i]
@@ -250,6 +262,8 @@ func filterURLEncode(_ *renderer, v value, args arguments) (value, error) {
 	var err error
 	if d, ok := v.(*dict); ok {
 		all = pairs(d)
+	} else if isUndefined(v) {
+		return "", args.none()
 	} else if all, err = items(v); err != nil {
 		return quote(str(v), "/"), args.none()
 	}

@@ -47,13 +47,15 @@ func sequenceFilterNamed(name string) filter {
 		}
 	case "items":
 		return func(_ *renderer, v value, args arguments) (value, error) {
-			switch v := v.(type) {
-			case *undefined:
-				return generatorOf(nil), args.none()
-			case *dict:
-				return generatorOf(pairs(v)), args.none()
-			}
-			return nil, failf("can only get item pairs from a mapping")
+			return laterOf(func() ([]value, error) {
+				switch v := v.(type) {
+				case *undefined:
+					return nil, nil
+				case *dict:
+					return pairs(v), nil
+				}
+				return nil, failf("can only get item pairs from a mapping")
+			}), args.none()
 		}
 	case "dictsort":
 		return filterDictSort
@@ -200,6 +202,9 @@ func filterReverse(_ *renderer, v value, args arguments) (value, error) {
 	for i, item := range all {
 		out[len(all)-1-i] = item
 	}
+	if _, once := v.(*generator); once {
+		return &list{out}, args.none()
+	}
 	return generatorOf(out), args.none()
 }
 
@@ -240,28 +245,22 @@ func filterSort(_ *renderer, v value, args arguments) (value, error) {
 
 func filterUnique(_ *renderer, v value, args arguments) (value, error) {
 	p := args.params(0, "case_sensitive", "attribute")
-	all, err := items(v)
-	if err := firstError(p.err, err); err != nil {
-		return nil, err
+	parts, sensitive := path(p.value(1, nil)), p.bool(0, false)
+	if p.err != nil {
+		return nil, p.err
 	}
-	parts := path(p.value(1, nil))
-	seen := newDict(len(all))
-	var out []value
-	for _, item := range all {
+	seen := newDict(0)
+	return lazily(v, func(item value) (value, bool, error) {
 		k, err := follow(item, parts)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		k = sortKey(k, p.bool(0, false))
+		k = sortKey(k, sensitive)
 		if _, twice := seen.get(k); twice {
-			continue
+			return nil, false, nil
 		}
-		if err := seen.set(k, nil); err != nil {
-			return nil, err
-		}
-		out = append(out, item)
-	}
-	return generatorOf(out), nil
+		return item, true, seen.set(k, nil)
+	}), nil
 }
 
 func filterExtreme(largest bool) filter {
@@ -322,13 +321,19 @@ func filterSum(r *renderer, v value, args arguments) (value, error) {
 
 // lazily applies fn to each item when it is asked for, as Python's generators do;
 // fn also says whether the item is kept.
-func lazily(v value, fn func(value) (value, bool, error)) (value, error) {
-	all, err := items(v)
-	if err != nil {
-		return nil, err
-	}
-	i := 0
+func lazily(v value, fn func(value) (value, bool, error)) *generator {
+	var all []value
+	i, started := 0, false
 	return &generator{next: func() (value, bool, error) {
+		if !started {
+			var err error
+			if ok, _ := truth(v); ok { // what is empty or zero counts as no items
+				if all, err = items(v); err != nil {
+					return nil, false, err
+				}
+			}
+			started = true
+		}
 		for i < len(all) {
 			i++
 			out, keep, err := fn(all[i-1])
@@ -340,7 +345,7 @@ func lazily(v value, fn func(value) (value, bool, error)) (value, error) {
 			}
 		}
 		return nil, false, nil
-	}}, nil
+	}}
 }
 
 func filterMap(r *renderer, v value, args arguments) (value, error) {
@@ -364,7 +369,7 @@ func filterMap(r *renderer, v value, args arguments) (value, error) {
 				}
 			}
 			return item, true, nil
-		})
+		}), nil
 	}
 	name, ok := text(args.positional[0])
 	if !ok {
@@ -381,7 +386,7 @@ func filterMap(r *renderer, v value, args arguments) (value, error) {
 		}
 		out, err := fn(r, item, rest)
 		return out, true, err
-	})
+	}), nil
 }
 
 func filterSelect(keep, byAttribute bool) filter {
@@ -417,7 +422,7 @@ func filterSelect(keep, byAttribute bool) filter {
 			}
 			ok, err := fn(r, of, args)
 			return item, ok == keep, err
-		})
+		}), nil
 	}
 }
 
@@ -458,12 +463,18 @@ func filterGroupBy(_ *renderer, v value, args arguments) (value, error) {
 
 func filterBatch(_ *renderer, v value, args arguments) (value, error) {
 	p := args.params(1, "linecount", "fill_with")
+	n, fill := p.int(0, 0), p.value(1, nil)
+	if p.err != nil {
+		return nil, p.err
+	}
+	return laterOf(func() ([]value, error) { return batches(v, n, fill) }), nil
+}
+
+func batches(v value, n int64, fill value) ([]value, error) {
 	all, err := items(v)
-	n := p.int(0, 0)
-	if err := firstError(p.err, err); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	fill := p.value(1, nil)
 	var out []value
 	var row []value
 	for _, item := range all {
@@ -481,20 +492,26 @@ func filterBatch(_ *renderer, v value, args arguments) (value, error) {
 		}
 		out = append(out, &list{row})
 	}
-	return generatorOf(out), nil
+	return out, nil
 }
 
 func filterSlice(_ *renderer, v value, args arguments) (value, error) {
 	p := args.params(1, "slices", "fill_with")
+	n, fill := p.int(0, 0), p.value(1, nil)
+	if p.err != nil {
+		return nil, p.err
+	}
+	return laterOf(func() ([]value, error) { return cutInto(v, n, fill) }), nil
+}
+
+func cutInto(v value, n int64, fill value) ([]value, error) {
 	all, err := items(v)
-	n := p.int(0, 0)
-	if err := firstError(p.err, err); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if n <= 0 || n > 1_000_000 {
 		return nil, failf("integer division or modulo by zero")
 	}
-	fill := p.value(1, nil)
 	each, extra := int64(len(all))/n, int64(len(all))%n
 	var out []value
 	offset := int64(0)
@@ -509,5 +526,5 @@ func filterSlice(_ *renderer, v value, args arguments) (value, error) {
 		}
 		out = append(out, &list{part})
 	}
-	return generatorOf(out), nil
+	return out, nil
 }

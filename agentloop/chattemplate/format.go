@@ -30,6 +30,12 @@ func percentFormat(r *renderer, s string, v value) (value, error) {
 	if !isTuple {
 		args = tuple{v}
 	}
+	// What can be indexed counts as a mapping, whose values need not all be used.
+	mapping := isDict || isUndefined(v)
+	switch v.(type) {
+	case *list, span:
+		mapping = true
+	}
 	used := 0
 	take := func() (value, error) {
 		if used >= len(args) {
@@ -112,7 +118,7 @@ func percentFormat(r *renderer, s string, v value) (value, error) {
 			return nil, err
 		}
 	}
-	if used < len(args) && !isDict && !(isTuple && len(args) == 0) {
+	if used < len(args) && !mapping && !(isTuple && len(args) == 0) {
 		return nil, failf("not all arguments converted during string formatting")
 	}
 	return b.String(), nil
@@ -388,7 +394,11 @@ func formatField(field string, args arguments, next *int64) (string, error) {
 	switch n, isIndex := parseInt(head, 10); {
 	case head == "" || isIndex:
 		at := *next
+		if isIndex && at > 0 || !isIndex && at < 0 {
+			return "", failf("cannot switch between manual field specification and automatic field numbering")
+		}
 		if isIndex {
+			*next = -1
 			at, _ = n.(int64)
 		} else {
 			*next++

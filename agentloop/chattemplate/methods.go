@@ -8,6 +8,9 @@ import (
 
 // attribute finds an attribute or method of a value. ok is false where there is none.
 func attribute(of value, name string) (v value, ok bool, err error) {
+	if u, isUndefined := of.(*undefined); isUndefined {
+		return nil, false, u.err()
+	}
 	if strings.HasPrefix(name, "__") {
 		return &undefined{"access to attribute '" + name + "' of '" + typeName(of) + "' object is unsafe."}, true, nil
 	}
@@ -30,6 +33,12 @@ func attribute(of value, name string) (v value, ok bool, err error) {
 		v, ok = of.attrs[name]
 	case span:
 		switch name {
+		case "index", "count":
+			all, err := items(of)
+			if err != nil {
+				return nil, false, err
+			}
+			return listMethod(all, name, false)
 		case "start":
 			return of.start, true, nil
 		case "stop":

@@ -1,6 +1,7 @@
 package chattemplate
 
 import (
+	"math"
 	"math/big"
 	"strconv"
 	"strings"
@@ -236,7 +237,7 @@ func (p *parser) primary() (expr, error) {
 	case tokFloat:
 		p.at++
 		f, err := strconv.ParseFloat(strings.ReplaceAll(t.text, "_", ""), 64)
-		if err != nil {
+		if err != nil && !math.IsInf(f, 0) {
 			return nil, p.fail("%s is no number", t.text)
 		}
 		return &literal{f}, nil

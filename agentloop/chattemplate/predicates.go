@@ -73,7 +73,7 @@ var kindTests = map[string]func(value) bool{
 	"number":    func(v value) bool { _, ok := number(v); return ok },
 	"float":     func(v value) bool { _, ok := v.(float64); return ok },
 	"mapping":   func(v value) bool { _, ok := v.(*dict); return ok },
-	"callable":  func(v value) bool { _, ok := v.(*function); return ok || isLoop(v) },
+	"callable":  func(v value) bool { _, ok := v.(*function); return ok || isLoop(v) || isUndefined(v) },
 	"escaped":   func(v value) bool { _, ok := v.(markup); return ok },
 	"integer": func(v value) bool {
 		switch v.(type) {
@@ -86,7 +86,7 @@ var kindTests = map[string]func(value) bool{
 	"sequence": func(v value) bool {
 		switch v.(type) {
 		case *list, tuple, string, markup, *dict, span, *undefined:
-			return !isUndefined(v)
+			return true
 		}
 		return false
 	},

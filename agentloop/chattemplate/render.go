@@ -11,7 +11,7 @@ import (
 // macro that calls itself must end in an error.
 const (
 	maxOutput = 256 << 20 // bytes rendered, and of one value
-	maxSteps  = 50_000_000
+	maxSteps  = 3_000_000
 	maxDepth  = 200 // calls within calls
 )
 
@@ -345,6 +345,9 @@ func (st *forStmt) runOver(r *renderer, s *scope, over value, depth int) error {
 		}
 	}
 	for i, item := range all {
+		if err := r.step(); err != nil {
+			return err
+		}
 		l.at = i
 		inner := s.child()
 		inner.set("loop", l)
@@ -365,6 +368,9 @@ func (st *forStmt) runOver(r *renderer, s *scope, over value, depth int) error {
 func (st *forStmt) filter(r *renderer, s *scope, all []value) ([]value, error) {
 	var kept []value
 	for _, item := range all {
+		if err := r.step(); err != nil {
+			return nil, err
+		}
 		inner := s.child()
 		if err := r.assign(inner, st.target, item); err != nil {
 			return nil, err

@@ -166,6 +166,22 @@ type function struct {
 	attrs map[string]value
 }
 
+// laterOf is a generator whose items are made when the first one is asked for, so
+// that failures come where Python has them.
+func laterOf(make func() ([]value, error)) *generator {
+	var g *generator
+	return &generator{next: func() (value, bool, error) {
+		if g == nil {
+			all, err := make()
+			if err != nil {
+				return nil, false, err
+			}
+			g = generatorOf(all)
+		}
+		return g.next()
+	}}
+}
+
 func truth(v value) (bool, error) {
 	switch v := v.(type) {
 	case nil:

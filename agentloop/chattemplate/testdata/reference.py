@@ -1,8 +1,9 @@
 """Renders with Python's Jinja2, set up the way transformers does for chat templates.
 
-    python3 reference.py < cases.jsonl > golden.jsonl
+    python3 reference.py < expressions.golden.jsonl > new && mv new expressions.golden.jsonl
+    python3 make_chats.py | python3 reference.py > chats.golden.jsonl
 
-Each case is {"template": TEXT, "vars": OBJECT}; each answer repeats it with "out", or with
+Each case is {"template": TEXT, "vars": OBJECT}; each answer repeats it with "out" or with
 "error": "syntax" | "raised" | "runtime". Needs Debian's python3-jinja2.
 """
 import json
@@ -45,6 +46,7 @@ env.globals["strftime_now"] = lambda f: datetime(2026, 11, 5, 9, 3, 7).strftime(
 
 
 def answer(case):
+    case = {k: case[k] for k in ("template", "vars")}
     try:
         template = env.from_string(case["template"])
     except jinja2.exceptions.TemplateSyntaxError as e:
