@@ -1,0 +1,285 @@
+package table
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func exampleSchema() Schema {
+	call := StructOf(Field{Name: "id", Type: Of(String)}, Field{Name: "function", Type: StructOf(Field{Name: "name", Type: Of(String), Repeats: true}, Field{Name: "arguments", Type: Of(String)})})
+	message := StructOf(Field{Name: "role", Type: Of(String), Repeats: true}, Field{Name: "content", Type: Of(String)}, Field{Name: "tool_calls", Type: ListOf(call)})
+	return Schema{
+		{Name: "messages", Type: ListOf(message)},
+		{Name: "id", Type: Of(String)},
+		{Name: "score", Type: Of(Float64)},
+		{Name: "passed", Type: Of(Bool)},
+		{Name: "count", Type: Of(Int64)},
+		{Name: "tokens", Type: ListOf(Of(Int32))},
+		{Name: "logprobs", Type: ListOf(Of(Float32))},
+		{Name: "nested", Type: ListOf(ListOf(Of(String)))},
+		{Name: "stats", Type: StructOf(Field{Name: "zebra", Type: Of(Int64)}, Field{Name: "ant", Type: Of(Int64)})},
+	}
+}
+
+func exampleRows() []Row {
+	call := Values(Text("call_1"), Values(Text("terminal"), Text(`{"command":"ls"}`)))
+	return []Row{
+		{Value{}, Text("bare"), Value{}, Value{}, Value{}, Value{}, Value{}, Value{}, Value{}},
+		{Values(), Text(""), Float(1), Boolean(false), Int(-3), Integers(nil), Numbers([]float64{}), Values(), Values(Int(1), Value{})},
+		{
+			Values(
+				Values(Text("user"), Text("hi \u65e5\u672c \" \n"), Value{}),
+				Values(Text("assistant"), Value{}, Values(call, call)),
+				Values(Text("assistant"), Text("done"), Values()),
+				Value{},
+			),
+			Text("full"), Float(0.25), Boolean(true), Int(math.MaxInt64), Integers([]int64{1, 2, 128_000}), Numbers([]float64{-0.5, 0.1}),
+			Values(Values(Text("a"), Value{}), Values(), Value{}, Values(Text("b"))), Values(Int(1), Int(2)),
+		},
+	}
+}
+
+func write(t *testing.T, schema Schema, rows []Row) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := NewParquetWriter(&out, schema, "test")
+	require.NoError(t, err)
+	for _, row := range rows {
+		require.NoError(t, w.Write(row))
+	}
+	require.NoError(t, w.Close())
+	return out.Bytes()
+}
+
+func read(t *testing.T, file []byte) []string {
+	t.Helper()
+	var lines []string
+	require.NoError(t, readParquet(bytes.NewReader(file), int64(len(file)), func(_ int64, line []byte) error {
+		lines = append(lines, string(line))
+		return nil
+	}))
+	return lines
+}
+
+func TestParquetGivesBackTheRowsThatJSONHas(t *testing.T) {
+	schema, rows := exampleSchema(), exampleRows()
+	lines := read(t, write(t, schema, rows))
+	require.Len(t, lines, len(rows))
+	for i, row := range rows {
+		require.Equal(t, string(schema.AppendJSON(nil, row)), lines[i])
+	}
+}
+
+func TestParquetKeepsManyRowsAcrossRowGroupsAndBatches(t *testing.T) {
+	schema := Schema{{Name: "text", Type: Of(String)}, {Name: "list", Type: ListOf(Of(Int64))}}
+	var rows []Row
+	for i := range rowGroupRows + 7 {
+		rows = append(rows, Row{Text(string(bytes.Repeat([]byte{'a' + byte(i%26)}, i%40))), Integers(make([]int64, i%3))})
+	}
+	lines := read(t, write(t, schema, rows))
+	require.Len(t, lines, len(rows))
+	for i, row := range rows {
+		require.Equal(t, string(schema.AppendJSON(nil, row)), lines[i])
+	}
+}
+
+func TestWhateverIsWrittenIsReadBackFromParquet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		schema := Schema(drawFields(t, 3))
+		var rows []Row
+		for range rapid.IntRange(0, 6).Draw(t, "rows") {
+			row := make(Row, len(schema))
+			for i := range schema {
+				row[i] = drawValue(t, schema[i].Type)
+			}
+			rows = append(rows, row)
+		}
+		var out bytes.Buffer
+		w, err := NewParquetWriter(&out, schema, "test")
+		require.NoError(t, err)
+		for _, row := range rows {
+			require.NoError(t, w.Write(row))
+		}
+		require.NoError(t, w.Close())
+		i := 0
+		require.NoError(t, readParquet(bytes.NewReader(out.Bytes()), int64(out.Len()), func(_ int64, line []byte) error {
+			require.True(t, json.Valid(line))
+			require.Equal(t, string(schema.AppendJSON(nil, rows[i])), string(line))
+			i++
+			return nil
+		}))
+		require.Equal(t, len(rows), i)
+	})
+}
+
+func drawFields(t *rapid.T, depth int) []Field {
+	var fields []Field
+	for i := range rapid.IntRange(1, 4).Draw(t, "fields") {
+		// Out of alphabetical order.
+		fields = append(fields, Field{Name: string(rune('z' - i)), Type: drawType(t, depth), Repeats: rapid.Bool().Draw(t, "repeats")})
+	}
+	return fields
+}
+
+func drawType(t *rapid.T, depth int) Type {
+	highest := int(Struct)
+	if depth == 0 {
+		highest = int(Float32)
+	}
+	switch k := Kind(rapid.IntRange(0, highest).Draw(t, "kind")); k {
+	case List:
+		return ListOf(drawType(t, depth-1))
+	case Struct:
+		return StructOf(drawFields(t, depth-1)...)
+	default:
+		return Of(k)
+	}
+}
+
+func drawValue(t *rapid.T, typ Type) Value {
+	if rapid.IntRange(0, 4).Draw(t, "null") == 0 {
+		return Value{}
+	}
+	switch typ.Kind {
+	case String:
+		return Text(rapid.String().Draw(t, "text"))
+	case Bool:
+		return Boolean(rapid.Bool().Draw(t, "bool"))
+	case Int64:
+		return Int(rapid.Int64().Draw(t, "int"))
+	case Int32:
+		return Int(int64(rapid.Int32().Draw(t, "int")))
+	case Float64:
+		return Float(rapid.Float64().Draw(t, "float"))
+	case Float32:
+		return Float(rapid.SampledFrom([]float64{0, 1, -0.5, 0.1, 1e-7, 123456.75}).Draw(t, "float"))
+	case Struct:
+		v := Values()
+		for _, f := range typ.Fields {
+			v.List = append(v.List, drawValue(t, f.Type))
+		}
+		return v
+	}
+	v := Values()
+	for range rapid.IntRange(0, 3).Draw(t, "length") {
+		v.List = append(v.List, drawValue(t, *typ.Elem))
+	}
+	return v
+}
+
+func TestSchemasThatCanNotBeWrittenAreRefused(t *testing.T) {
+	for name, schema := range map[string]Schema{
+		"no columns":              {},
+		"an empty name":           {{Type: Of(String)}},
+		"a name given twice":      {{Name: "a", Type: Of(String)}, {Name: "a", Type: Of(Bool)}},
+		"a struct without fields": {{Name: "a", Type: StructOf()}},
+		"a list of nothing":       {{Name: "a", Type: Type{Kind: List}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := NewParquetWriter(&bytes.Buffer{}, schema, "test")
+			require.Error(t, err)
+			_, err = NewShards(Target{Schema: schema, Encoding: Parquet})
+			require.Error(t, err)
+		})
+	}
+}
+
+func TestShardsAreNumberedAndHoldAllRowsInOrder(t *testing.T) {
+	for _, encoding := range []Encoding{JSONLines, Parquet} {
+		t.Run(string(encoding), func(t *testing.T) {
+			dir := t.TempDir()
+			schema := Schema{{Name: "text", Type: Of(String)}}
+			s, err := NewShards(Target{Dir: dir, Name: "train", Encoding: encoding, Schema: schema, ShardBytes: 2000, CreatedBy: "test"})
+			require.NoError(t, err)
+			for i := range 100 {
+				require.NoError(t, s.Write(Row{Text(string(bytes.Repeat([]byte{byte('a' + i%26)}, 100)))}))
+			}
+			split, err := s.Close()
+			require.NoError(t, err)
+			require.EqualValues(t, 100, split.Rows)
+			require.Greater(t, len(split.Files), 1)
+			var rows int64
+			for _, f := range split.Files {
+				rows += f.Rows
+				info, err := os.Stat(filepath.Join(dir, f.Name))
+				require.NoError(t, err)
+				require.Equal(t, info.Size(), f.Size)
+			}
+			require.EqualValues(t, 100, rows)
+			left, err := filepath.Glob(filepath.Join(dir, "*.part"))
+			require.NoError(t, err)
+			require.Empty(t, left)
+			require.Contains(t, split.Files[0].Name, "train-00000-of-000")
+		})
+	}
+}
+
+func TestSplitWithoutRowsIsAFileThatCanBeRead(t *testing.T) {
+	dir := t.TempDir()
+	s, err := NewShards(Target{Dir: dir, Name: "train", Encoding: Parquet, Schema: exampleSchema(), CreatedBy: "test"})
+	require.NoError(t, err)
+	split, err := s.Close()
+	require.NoError(t, err)
+	require.Equal(t, "train-00000-of-00001.parquet", split.Files[0].Name)
+	require.NoError(t, ReadParquet(filepath.Join(dir, split.Files[0].Name), func(int64, []byte) error {
+		t.Fatal("there are no rows")
+		return nil
+	}))
+}
+
+func TestTruncatedParquetFilesSaySo(t *testing.T) {
+	file := write(t, exampleSchema(), exampleRows())
+	for _, n := range []int{0, 3, 12, len(file) / 2, len(file) - 1} {
+		err := readParquet(bytes.NewReader(file[:n]), int64(n), func(int64, []byte) error { return nil })
+		require.Error(t, err, "the first %d bytes", n)
+	}
+}
+
+func TestCard(t *testing.T) {
+	for name, encoding := range map[string]Encoding{"card_parquet.md": Parquet, "card_jsonl.md": JSONLines} {
+		t.Run(name, func(t *testing.T) {
+			card := Card{
+				Schema: exampleSchema(), Encoding: encoding, Title: "Example", Body: "What it is.", Tags: []string{"agent", "a: b", "no"},
+				Splits: []Split{{Name: "train", Paths: "data/train-*", Rows: 1234, Bytes: 99, Files: []File{{Size: 11}, {Size: 22}}}},
+			}
+			golden := filepath.Join("testdata", name)
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(card.Text()), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			require.Equal(t, string(want), card.Text())
+		})
+	}
+}
+
+func FuzzReadParquet(f *testing.F) {
+	var out bytes.Buffer
+	w, err := NewParquetWriter(&out, exampleSchema(), "test")
+	require.NoError(f, err)
+	for _, row := range exampleRows() {
+		require.NoError(f, w.Write(row))
+	}
+	require.NoError(f, w.Close())
+	f.Add(out.Bytes())
+	f.Add([]byte("PAR1PAR1"))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		if len(file) > 1<<16 {
+			return
+		}
+		_ = readParquet(bytes.NewReader(file), int64(len(file)), func(_ int64, line []byte) error {
+			require.True(t, json.Valid(line))
+			return nil
+		})
+	})
+}
