@@ -256,7 +256,12 @@ func (j *project) makeMain(s *yaml.Node) {
 	}
 	j.served = find(s, "command") == nil && find(s, "entrypoint") == nil
 	if j.served {
-		set(s, "entrypoint", list(binaryPath, inside.Word))
+		server := ""
+		if user := orElse(j.user, j.images[j.service].User); !isRoot(user) { // see Provider.plan
+			server = user
+			set(s, "user", text("0:0"))
+		}
+		set(s, "entrypoint", list(p.entrypoint(server, find(environment, "HOME") != nil)...))
 		set(s, "stdin_open", plainValue("true", "!!bool"))
 		set(s, "tty", plainValue("false", "!!bool"))
 	}

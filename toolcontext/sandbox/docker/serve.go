@@ -12,12 +12,25 @@ import (
 )
 
 // entrypoint is what containers run: the server as their first process, or a shell
-// that waits.
-func (p *Provider) entrypoint() []string {
+// that waits. user is whom the server becomes; "" where the container is theirs.
+func (p *Provider) entrypoint(user string, keepHome bool) []string {
 	if p.config.PlainExec {
 		return []string{"/bin/sh", "-c", mainScript}
 	}
-	return []string{binaryPath, inside.Word}
+	args := []string{binaryPath, inside.Word}
+	if user != "" {
+		args = append(args, inside.As, user)
+		if keepHome {
+			args = append(args, inside.KeepHome)
+		}
+	}
+	return args
+}
+
+// isRoot tells whether a user as engines write them is root.
+func isRoot(user string) bool {
+	name, _, _ := strings.Cut(user, ":")
+	return name == "" || name == "0" || name == "root"
 }
 
 // greetLimit bounds the wait for the server in a container that has started.

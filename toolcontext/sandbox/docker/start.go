@@ -164,7 +164,16 @@ func (p *Provider) plan(name string, spec sandbox.Spec, image imageInfo) plan {
 		p.warnOfDisk(pl)
 		pl.Disk = 0
 	}
-	pl.Entrypoint, pl.Init = p.entrypoint(), c.PlainExec
+	// A container of another user's would leave nobody in it who could clean up after
+	// the agent: with no-new-privileges an engine gives capabilities to root in a
+	// container only when root started it. The server gives them up by itself.
+	server := ""
+	if user := orElse(spec.User, image.User); !c.PlainExec && !isRoot(user) {
+		server, pl.User = user, "0:0"
+	}
+	hasHome := func(entry string) bool { return strings.HasPrefix(entry, "HOME=") }
+	pl.Entrypoint = p.entrypoint(server, slices.ContainsFunc(image.Env, hasHome) || slices.ContainsFunc(pl.Env, hasHome))
+	pl.Init = c.PlainExec
 	if !upload && !c.PlainExec {
 		pl.Binary, pl.BinaryAt = p.binary.Path, binaryPath
 	}
