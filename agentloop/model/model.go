@@ -27,6 +27,13 @@ type Request struct {
 	// Affinity names the rollout. A pool keeps the requests of one rollout on one
 	// server as long as that server is healthy, so that its prefix cache is used.
 	Affinity string
+
+	// Prompt are token ids to generate from. Only clients of servers that take ids
+	// understand it (NewVLLM, NewSGLang, NewGenerate); Messages and Tools are then
+	// left out of what is sent.
+	Prompt []int
+	// StopTokens are token ids that end the answer beside those the server knows of.
+	StopTokens []int
 }
 
 // Response is a model's whole answer.
@@ -39,4 +46,8 @@ type Response struct {
 	Server       string        // base URL of the server that answered, without credentials
 	Attempts     int           // requests sent for this answer, 1 without retries
 	Wait         time.Duration // time spent in queues and back-off, part of the caller's wall time
+
+	// Capture is what the server told about tokens; nil from servers that were not
+	// asked. An answer to Request.Prompt has a Capture and no Message.
+	Capture *Capture
 }

@@ -76,7 +76,7 @@ func (c *Chat) body(req *Request) (*chat.Body, error) {
 
 	var prefix []byte
 	if model, tools := replaced("model"), replaced("tools"); model || tools {
-		name, list := chat.AppendString(nil, c.target.model), toolsJSON(req.Tools)
+		name, list := chat.AppendString(nil, c.http.target.model), toolsJSON(req.Tools)
 		if model {
 			name = nil
 		}
@@ -85,7 +85,7 @@ func (c *Chat) body(req *Request) (*chat.Body, error) {
 		}
 		prefix = appendPrefix(nil, name, list)
 	} else {
-		prefix = c.prefixes.get(c.target.model, req.Tools)
+		prefix = c.prefixes.get(c.http.target.model, req.Tools)
 	}
 
 	suffix := make([]byte, 0, 128)
