@@ -57,6 +57,7 @@ func startedAs(path string) string {
 type commands struct {
 	Evaluate evaluateCommand `cmd:"" help:"Run a benchmark: score a model (or --agent oracle, nop) on an environment's held-out items."`
 	Process  processCommand  `cmd:"" help:"Generate data: run groups of rollouts on training items and save scored trajectories."`
+	Batch    batchCommand    `cmd:"" help:"Run the prompts of a JSONL file, with the flags and files of hermes-agent's batch runner."`
 	Rescore  rescoreCommand  `cmd:"" help:"Score what the agents of a run left once more, in fresh sandboxes and with the verifiers as they are now."`
 	Validate validateCommand `cmd:"" help:"Check a benchmark's items: reference solutions must pass, and doing nothing must not."`
 	Config   configCommand   `cmd:"" help:"Print the resolved configuration and where each value comes from."`
@@ -160,6 +161,11 @@ func (a *App) grammar() (*commands, error) {
 		target.flags = flags
 		target.Plugins = flags.plugin()
 	}
+	flags, err := newConfigFlags(nil)
+	if err != nil {
+		return nil, err
+	}
+	c.Batch.flags, c.Batch.Plugins = flags, flags.plugin()
 	return &c, nil
 }
 
