@@ -53,13 +53,17 @@ func (s *box) serve(ctx context.Context, at *stream, spec sandbox.Spec, image im
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline))
 	}
+	srv := &server{box: s}
 	o := inside.Options{
 		Info:          s.info,
 		HandshakeWait: wait,
 		Why:           func() string { return s.provider.fate(s.container, at) },
 		Idle:          s.provider.config.Idle,
-		Expired:       s.expire,
-		Disk:          watched,
+		Expired: func() {
+			srv.AllowRestarts(false)
+			s.expire()
+		},
+		Disk: watched,
 	}
 	if orElse(spec.Network, s.provider.config.Network) == sandbox.NetworkAllowlist {
 		connections, err := s.provider.connections(spec)
@@ -75,7 +79,11 @@ func (s *box) serve(ctx context.Context, at *stream, spec sandbox.Spec, image im
 	}
 	s.info = client.Info()
 	o.Info = s.info
-	s.driver = &server{box: s, client: client, since: client.Server().DiskSince, dial: func(ctx context.Context, since int64) (*inside.Client, error) {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	s.driver = srv
+	srv.client, srv.since = client, client.Server().DiskSince
+	srv.dial = func(ctx context.Context, since int64) (*inside.Client, error) {
 		again := s.again
 		if again == nil {
 			again = func(ctx context.Context) (*stream, error) { return s.provider.startAttached(ctx, s.container) }
@@ -88,7 +96,7 @@ func (s *box) serve(ctx context.Context, at *stream, spec sandbox.Spec, image im
 		next.DiskSince = since
 		next.Why = func() string { return s.provider.fate(s.container, at) }
 		return inside.Dial(at, next)
-	}}
+	}
 	return nil
 }
 
@@ -114,9 +122,6 @@ func (p *Provider) connections(spec sandbox.Spec) (func(context.Context, *inside
 // expire removes the container of a sandbox that nobody uses. The sandbox is lost
 // then, not closed, for whoever does use it after all.
 func (s *box) expire() {
-	if r, ok := s.driver.(sandbox.Restarter); ok {
-		r.AllowRestarts(false)
-	}
 	leave, err := s.provider.sandboxes.Enter()
 	if err != nil {
 		return // the provider removes it
