@@ -27,7 +27,7 @@ func (l *loader) findKeys() {
 			if len(l.config.Servers) > 1 {
 				path = fmt.Sprintf("openai[%d]", i)
 			}
-			l.findServerKey(look, &l.config.Servers[i], path)
+			l.findServerKey(look, &l.config.Servers[i], path, len(l.config.Servers))
 		}
 	}
 	l.findSecrets(look, l.env, "env")
@@ -35,8 +35,9 @@ func (l *loader) findKeys() {
 }
 
 // findServerKey settles the key of one server: the one written or named for it, or
-// the one its host has by rule.
-func (l *loader) findServerKey(look *keyring, s *Server, path string) {
+// the one its host has by rule. servers is how many there are to choose from, 0 for a
+// server of an environment's own, which gets no key that was not meant for its host.
+func (l *loader) findServerKey(look *keyring, s *Server, path string, servers int) {
 	if isEmbedded(s) || !l.ok(path+".base_url", path+".api_key", path+".api_key_env") {
 		return
 	}
@@ -46,7 +47,7 @@ func (l *loader) findServerKey(look *keyring, s *Server, path string) {
 	case s.APIKey.given:
 		l.findSecret(look, &s.APIKey, &s.KeySource, path+".api_key")
 	default:
-		name, required := ruleKey(s.host(), len(l.config.Servers))
+		name, required := ruleKey(s.host(), servers)
 		if name == "" {
 			return
 		}
@@ -81,6 +82,10 @@ func (l *loader) findSecrets(look *keyring, fields []bound, path string) {
 		p := join(path, f.name)
 		switch f.shape {
 		case shapeObject:
+			if s, ok := f.value.Addr().Interface().(*Server); ok {
+				l.findServerKey(look, s, p, 0)
+				continue
+			}
 			l.findSecrets(look, bindStruct(f.value, f.fields), p)
 		case shapeSecret:
 			var source string

@@ -58,6 +58,10 @@ func (s Server) host() string {
 	return strings.ToLower(u.Hostname())
 }
 
+// CheckAddress says what is wrong with the server's address, or returns "". embedded are
+// words it may be as well, for servers that the program starts itself.
+func (s Server) CheckAddress(embedded ...string) string { return checkBaseURL(s.BaseURL, embedded) }
+
 // checkBaseURL says what is wrong with a base_url, or returns "".
 func checkBaseURL(base string, schemes []string) string {
 	if base == "" {

@@ -78,11 +78,26 @@ func (l *loader) validateOwn() {
 	}
 	for _, err := range v.ValidateConfig(&l.config) {
 		if fe, ok := errors.AsType[*FieldError](err); ok {
-			l.reject("env."+fe.Field, fe.Message)
+			l.rejectOwn("env."+fe.Field, fe.Message)
 		} else if err != nil {
 			l.report.at(Origin{}, "env", err.Error())
 		}
 	}
+}
+
+// rejectOwn is reject for a field that may lie in an object or list nobody gave it in:
+// it is then placed at the nearest thing around it that was given.
+func (l *loader) rejectOwn(field, message string) {
+	if l.report.broken[field] {
+		return
+	}
+	for at := field; at != "env"; at = at[:strings.LastIndexAny(at, ".[")] {
+		if o, ok := l.origins[at]; ok && o.Kind != FromDefault {
+			l.report.at(o, field, message)
+			return
+		}
+	}
+	l.report.at(l.origins[field], field, message)
 }
 
 // validateWord checks a word against what the program has. planned are words of the

@@ -171,7 +171,7 @@ func TestFieldsOfTheOriginalFramework(t *testing.T) {
 		require.Len(t, r.Warnings, 3)
 		joined := strings.Join(r.Warnings, "\n")
 		require.Contains(t, joined, "x.yaml:3:3: env.use_wandb: has no effect here (no Weights & Biases sink)")
-		require.Contains(t, joined, "x.yaml:4:3: env.dataset_name: has no effect here (this environment reads no dataset by name)")
+		require.Contains(t, joined, "x.yaml:4:3: env.dataset_name: has no effect here (this environment reads no dataset by name; the environment prompts does)")
 		require.Contains(t, joined, "flag --testing: has no effect here")
 	})
 	t.Run("are none of the fields there are", func(t *testing.T) {
