@@ -68,6 +68,7 @@ type commands struct {
 	Cleanup  cleanupCommand  `cmd:"" help:"Remove sandboxes left behind by processes that no longer live."`
 	Report   reportCommand   `cmd:"" help:"Write the report of a run as one HTML file: scores, the matrix of items and attempts, transcripts."`
 	Export   exportCommand   `cmd:"" help:"Write a run in the formats of other programs: Harbor jobs, ATIF trajectories."`
+	Convert  convertCommand  `cmd:"" help:"Turn runs and data sets into training files: ShareGPT, chat messages, Parquet, preference pairs, text, ATIF; with filters and a report of what is lost."`
 	Compare  compareCommand  `cmd:"" help:"Compare two runs over the same items: paired difference, interval, exact tests, items that flipped."`
 	Stats    statsCommand    `cmd:"" help:"Describe a run or a file of trajectories: outcomes, scores, turns, tokens, tools, duplicates, cost."`
 	Doctor   doctorCommand   `cmd:"" help:"Check this machine, its container engine and a configuration, and say how to fix what is wrong."`
@@ -109,6 +110,7 @@ func (a *App) run(ctx context.Context, args []string) (code int, err error) {
 		kong.Exit(func(code int) { exited = code; panic(exitPanic{}) }),
 		kong.WithHyphenPrefixedParameters(true),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
+		kong.Vars{"convertFormats": convertFormatNames()},
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "env", Title: "Fields of the env section"},
 			{Key: "openai", Title: "Fields of the openai section (the model server)"},

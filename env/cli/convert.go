@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/trajectories/convert"
+	"github.com/hermes-env/hermes-env/trajectories/report"
+	"github.com/hermes-env/hermes-env/trajectories/table"
+)
+
+type convertCommand struct {
+	Inputs    []string `arg:"" name:"input" help:"Run directory, folder of data files, or files: .jsonl (.gz, .zst), .parquet, ATIF .json."`
+	To        string   `name:"to" required:"" placeholder:"FORMAT" help:"What to write: ${convertFormats}; parquet is messages with --encoding parquet."`
+	From      string   `name:"from" placeholder:"FORMAT" help:"What the input is [told by each row]."`
+	Out       string   `name:"out" short:"o" placeholder:"PATH" help:"New folder, or one file that ends in .jsonl or .parquet [the input's name and the format]."`
+	Encoding  string   `name:"encoding" placeholder:"jsonl|parquet" help:"Form of the files [jsonl, or what --out ends in]."`
+	Overwrite bool     `name:"overwrite" help:"Replace what an earlier conversion wrote there."`
+	ShardSize string   `name:"shard-size" default:"500MB" placeholder:"SIZE" help:"Begin the next file after this size, for example 200MB or 1GB; 0 for one file."`
+	Split     bool     `name:"split-completed" help:"Write rows the model did not finish into a split of their own: completed and failed."`
+	Margin    float64  `name:"margin" help:"Preference pairs: the least difference of the two scores."`
+
+	Parser   string   `name:"parser" placeholder:"NAME" help:"Text: the tool-call format, for example hermes, qwen3_coder or llama3_json."`
+	Template string   `name:"chat-template" type:"path" placeholder:"FILE" help:"Text: a chat template, or a tokenizer_config.json with one."`
+	Set      []string `name:"template-var" sep:"none" placeholder:"NAME=JSON" help:"Text: a variable of the template, for example enable_thinking=false."`
+
+	convertFilters
+	Strict bool `name:"strict" help:"Refuse input with a line that can't be read, instead of counting it."`
+	JSON   bool `name:"json" help:"Print the report as JSON."`
+}
+
+type convertFilters struct {
+	MinScore         *float64 `name:"min-score" placeholder:"SCORE" help:"Keep rows with this score or a higher one."`
+	MaxScore         *float64 `name:"max-score" placeholder:"SCORE" help:"Keep rows with this score or a lower one."`
+	Outcome          []string `name:"outcome" placeholder:"OUTCOME" help:"Keep rows that ended so (several with commas)."`
+	Passed           *bool    `name:"passed" negatable:"" help:"Keep rows that passed, or with --no-passed those that did not."`
+	WithReasoning    bool     `name:"with-reasoning" help:"Keep rows in which the model reasoned."`
+	FinishReason     []string `name:"finish-reason" placeholder:"REASON" help:"Keep rows whose last turn, or whose loop, ended so (stop, length, …)."`
+	MaxTurns         int      `name:"max-turns" placeholder:"N" help:"Keep rows of at most N model calls."`
+	MaxTokens        int64    `name:"max-tokens" placeholder:"N" help:"Keep rows of at most N tokens, as the server counted them, else one for four characters."`
+	MaxChars         int64    `name:"max-chars" placeholder:"N" help:"Keep rows of at most N characters."`
+	Dedupe           string   `name:"dedupe" placeholder:"conversation|prompt" help:"Keep the first of the rows with the same conversation or prompt."`
+	DropHallucinated bool     `name:"drop-hallucinated-tools" help:"Leave out rows that call a tool they were not offered."`
+	BestOfGroup      bool     `name:"best-of-group" help:"Keep the best-scored row of each prompt."`
+	Sample           int      `name:"sample" placeholder:"N" help:"Keep N of what is left (pairs or groups where those are written), chosen at random."`
+	Seed             int64    `name:"seed" default:"0" help:"Seed of the choice."`
+}
+
+// Run converts.
+func (c *convertCommand) Run(s *session) error {
+	options, err := c.options()
+	if err != nil {
+		return fail(ExitUsage, err)
+	}
+	options.Version = Version()
+	progress := newConvertProgress(s, c.JSON)
+	options.Progress = progress.tell
+	result, err := convert.Run(s.ctx, options)
+	progress.end()
+	if err != nil {
+		if result != nil {
+			s.printBroken(result)
+		}
+		if errors.Is(err, convert.ErrUsage) {
+			return fail(ExitUsage, err)
+		}
+		if s.ctx.Err() != nil {
+			return fail(ExitInterrupted, errors.New("interrupted: nothing was written"))
+		}
+		return fail(ExitStore, err)
+	}
+	if c.JSON {
+		raw, err := chat.Marshal(result)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(s.app.Stdout, "%s\n", raw); err != nil {
+			return err
+		}
+	} else if _, err := io.WriteString(s.app.Stdout, convertSummary(result)); err != nil {
+		return err
+	}
+	if result.Broken > 0 {
+		if c.JSON {
+			s.printBroken(result)
+		}
+		return fail(ExitProblems, fmt.Errorf("%d lines could not be read and are missing in %s", result.Broken, result.Out))
+	}
+	return nil
+}
+
+func (c *convertCommand) options() (convert.Options, error) {
+	o := convert.Options{
+		Inputs: c.Inputs, Out: c.Out, Encoding: table.Encoding(c.Encoding), Overwrite: c.Overwrite, SplitCompleted: c.Split, Margin: c.Margin, Strict: c.Strict,
+		Filter: convert.Filter{
+			MinScore: c.MinScore, MaxScore: c.MaxScore, Outcomes: c.Outcome, Passed: c.Passed, WithReasoning: c.WithReasoning, FinishReasons: c.FinishReason,
+			MaxTurns: c.MaxTurns, MaxTokens: c.MaxTokens, MaxChars: c.MaxChars, Dedupe: c.Dedupe, DropHallucinated: c.DropHallucinated,
+			BestOfGroup: c.BestOfGroup, Sample: c.Sample, Seed: c.Seed,
+		},
+		Text: convert.TextConfig{Parser: c.Parser, TemplateName: c.Template},
+	}
+	to := c.To
+	if to == "parquet" {
+		to = string(convert.Messages)
+		if o.Encoding == "" {
+			o.Encoding = table.Parquet
+		}
+	}
+	var err error
+	if o.To, err = convert.ParseFormat(to); err != nil {
+		return o, fmt.Errorf("--to: %w, and parquet", err)
+	}
+	if c.From != "" {
+		if o.From, err = convert.ParseFormat(c.From); err != nil {
+			return o, fmt.Errorf("--from: %w", err)
+		}
+	}
+	if o.ShardBytes, err = parseSize(c.ShardSize); err != nil {
+		return o, fmt.Errorf("--shard-size: %w", err)
+	}
+	if o.ShardBytes == 0 {
+		o.ShardBytes = -1
+	}
+	if o.Out == "" {
+		o.Out = defaultOut(c.Inputs, c.To)
+	}
+	if c.Template != "" {
+		source, err := os.ReadFile(c.Template)
+		if err != nil {
+			return o, fmt.Errorf("--chat-template: %w", err)
+		}
+		o.Text.Template = string(source)
+	}
+	for _, pair := range c.Set {
+		name, value, found := strings.Cut(pair, "=")
+		if !found || name == "" {
+			return o, fmt.Errorf("--template-var %q: want NAME=JSON", pair)
+		}
+		if !chat.Valid([]byte(value)) {
+			value = string(chat.AppendString(nil, value))
+		}
+		o.Text.Variables.Set(name, []byte(value))
+	}
+	return o, nil
+}
+
+// defaultOut names the output after the input and the format.
+func defaultOut(inputs []string, to string) string {
+	base := filepath.Clean(inputs[0])
+	for _, extension := range []string{".gz", ".zst", ".jsonl", ".ndjson", ".json", ".parquet"} {
+		base = strings.TrimSuffix(base, extension)
+	}
+	return base + "-" + to
+}
+
+// parseSize reads a number of bytes with a unit: 500MB, 1.5GiB, 1000000.
+func parseSize(text string) (int64, error) {
+	text = strings.TrimSpace(text)
+	unitAt := strings.IndexFunc(text, func(r rune) bool { return !unicode.IsDigit(r) && r != '.' })
+	if unitAt < 0 {
+		unitAt = len(text)
+	}
+	number, err := strconv.ParseFloat(text[:unitAt], 64)
+	units := map[string]float64{"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "k": 1e3, "m": 1e6, "g": 1e9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+	unit, known := units[strings.ToLower(strings.TrimSpace(text[unitAt:]))]
+	if err != nil || !known || number*unit > math.MaxInt64/2 {
+		return 0, fmt.Errorf("%q is not a size: want for example 500MB or 1GiB", text)
+	}
+	return int64(number * unit), nil
+}
+
+func (s *session) printBroken(r *convert.Report) {
+	for i := range r.Lines {
+		fmt.Fprintf(s.app.Stderr, "%s\n", report.OneLine(r.Lines[i].String(), 300))
+	}
+	if more := r.Broken - int64(len(r.Lines)); more > 0 && len(r.Lines) > 0 {
+		fmt.Fprintf(s.app.Stderr, "and %d more lines that could not be read\n", more)
+	}
+}
+
+// convertFormatNames lists the formats for the help.
+func convertFormatNames() string {
+	var names []string
+	for _, d := range convert.Formats() {
+		names = append(names, string(d.Format))
+	}
+	return strings.Join(names, ", ")
+}

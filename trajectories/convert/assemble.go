@@ -1,0 +1,351 @@
+package convert
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/trajectories"
+)
+
+// shape is the JSON type that a member of a record has.
+type shape int
+
+const (
+	shapeText shape = iota
+	shapeCount
+	shapeNumber
+	shapeBool
+	shapeTexts
+	shapeObject
+	shapeList
+	shapeTime
+)
+
+// known returns the members of a record by name with their shapes.
+func known() map[string]shape {
+	return map[string]shape{
+		"rollout_id": shapeText, "item_id": shapeText, "item_digest": shapeText, "step": shapeCount, "group": shapeCount, "attempt": shapeCount,
+		"outcome": shapeText, "score": shapeNumber, "passed": shapeBool, "score_parts": shapeObject, "stop_reason": shapeText, "error": shapeObject,
+		"model": shapeText, "turns_used": shapeCount, "finished_naturally": shapeBool, "tools": shapeTexts, "toolsets": shapeTexts,
+		"tool_errors": shapeList, "usage": shapeObject, "timings": shapeObject, "sandbox": shapeObject, "retries": shapeCount,
+		"started_at": shapeTime, "finished_at": shapeTime, "metadata": shapeObject,
+	}
+}
+
+// otherName is the record's name for a member of another format.
+func otherName(name string) string {
+	switch name {
+	case "prompt_index":
+		return "group"
+	case "completed":
+		return "finished_naturally"
+	case "api_calls":
+		return "turns_used"
+	case "toolsets_used":
+		return "toolsets"
+	case "timestamp":
+		return "finished_at"
+	case "id":
+		return "rollout_id"
+	case "reward":
+		return "score"
+	}
+	return name
+}
+
+func (s shape) fits(v gjson.Result) bool {
+	switch s {
+	case shapeText:
+		return v.Type == gjson.String && v.Str != ""
+	case shapeCount:
+		return v.Type == gjson.Number && v.Num >= 0 && v.Num == float64(v.Int())
+	case shapeNumber:
+		return v.Type == gjson.Number
+	case shapeBool:
+		return v.IsBool()
+	case shapeTexts:
+		ok := v.IsArray()
+		v.ForEach(func(_, item gjson.Result) bool { ok = ok && item.Type == gjson.String; return ok })
+		return ok
+	case shapeObject:
+		return v.IsObject()
+	case shapeList:
+		return v.IsArray()
+	}
+	return v.Type == gjson.String && !parseTime(v.Str).IsZero()
+}
+
+func parseTime(text string) time.Time {
+	for _, form := range timeForms() {
+		if t, err := time.Parse(form, text); err == nil {
+			return t.UTC()
+		}
+	}
+	return time.Time{}
+}
+
+// assembly gathers what a row of another format knows.
+type assembly struct {
+	record   map[string]json.RawMessage
+	metadata chat.Object // members that no record has
+	row      *Row
+}
+
+// assemble makes a row of the members of a foreign record; conversation names the
+// member that holds the messages. What the record has no place for goes into the
+// metadata, and what a rollout needs and the record lacks is made up and named.
+func assemble(v gjson.Result, conversation string, messages []chat.Message, place string) (*Row, error) {
+	a := assembly{record: map[string]json.RawMessage{}, row: &Row{}}
+	if d := v.Get("details"); d.Type == gjson.String && gjson.Valid(d.Str) {
+		a.members(gjson.Parse(d.Str), "")
+	}
+	a.members(v, conversation)
+	return a.finish(messages, place)
+}
+
+func (a *assembly) members(v gjson.Result, conversation string) {
+	shapes := known()
+	partial := false
+	v.ForEach(func(key, value gjson.Result) bool {
+		name := key.String()
+		switch name {
+		case conversation, "tool_stats", "tool_error_counts":
+			return true // counted anew from the conversation
+		case "details":
+			if value.Type == gjson.String && gjson.Valid(value.Str) {
+				return true
+			}
+		case "partial":
+			partial = value.Bool()
+			return true
+		case "task_name", "category":
+			if conversation == "" || gjson.ParseBytes(a.record["metadata"]).Get(name).Exists() {
+				return true // repeated from the metadata of the record
+			}
+		case "metadata":
+			a.ownMetadata(value)
+			return true
+		case "tokens", "masks", "logprobs":
+			if a.sequence(name, value) {
+				return true
+			}
+		case "prompt_tokens", "completion_tokens":
+			if shapeCount.fits(value) {
+				a.tokens(name, value)
+				return true
+			}
+		case "tools":
+			if tools := definitions(value); tools != nil {
+				a.row.Tools = tools
+				return true
+			}
+		}
+		if value.Type == gjson.Null {
+			return true
+		}
+		record := otherName(name)
+		if s, ok := shapes[record]; ok && s.fits(value) && (record == name || a.record[record] == nil) {
+			raw := json.RawMessage(value.Raw)
+			if s == shapeTime {
+				raw = chat.AppendString(nil, parseTime(value.Str).Format(time.RFC3339Nano))
+			}
+			if record == "outcome" {
+				if _, err := trajectories.ParseOutcome(value.Str); err != nil {
+					a.metadata.Set(name, raw)
+					return true
+				}
+			}
+			a.record[record] = raw
+			return true
+		}
+		a.metadata.Set(name, json.RawMessage(value.Raw))
+		return true
+	})
+	if partial && a.record["outcome"] == nil {
+		a.record["outcome"] = json.RawMessage(`"agent_error"`)
+		a.row.MadeUp = append(a.row.MadeUp, "outcome")
+	}
+}
+
+// ownMetadata takes the metadata of a row: of a rollout as text, of a ShareGPT
+// row with the places it has, or somebody else's as it is.
+func (a *assembly) ownMetadata(v gjson.Result) {
+	if v.Type == gjson.String && gjson.Valid(v.Str) && gjson.Parse(v.Str).IsObject() {
+		v = gjson.Parse(v.Str)
+		a.addMetadata(v)
+		return
+	}
+	if v.Get("batch_num").Exists() || v.Get("environment").Type == gjson.String {
+		// Published rows: where the record is in the run.
+		shapes := known()
+		v.ForEach(func(key, value gjson.Result) bool {
+			name := key.String()
+			switch name {
+			case "batch_num":
+				name = "step"
+			case "timestamp":
+				name = "finished_at"
+			case "invalid_arguments", "unknown_tool_calls", "unknown_tools":
+				return true // counted anew
+			case "environment":
+				if value.Type == gjson.String && gjson.Valid(value.Str) {
+					a.addMetadata(gjson.Parse(value.Str))
+					return true
+				}
+			}
+			if s, ok := shapes[name]; ok && s.fits(value) {
+				if a.record[name] == nil {
+					a.record[name] = json.RawMessage(value.Raw)
+					if s == shapeTime {
+						a.record[name] = chat.AppendString(nil, parseTime(value.Str).Format(time.RFC3339Nano))
+					}
+				}
+				return true
+			}
+			if value.Type != gjson.Null && (name != "item_digest" && name != "stop_reason" || value.String() != "") {
+				a.metadata.Set(name, json.RawMessage(value.Raw))
+			}
+			return true
+		})
+		return
+	}
+	if v.IsObject() {
+		a.addMetadata(v)
+	} else if v.Type != gjson.Null {
+		a.metadata.Set("metadata", json.RawMessage(v.Raw))
+	}
+}
+
+func (a *assembly) addMetadata(v gjson.Result) {
+	v.ForEach(func(key, value gjson.Result) bool {
+		a.metadata.Set(key.String(), json.RawMessage(value.Raw))
+		return true
+	})
+}
+
+// sequence takes a list of tokens, masks or logprobs.
+func (a *assembly) sequence(name string, v gjson.Result) bool {
+	if v.Type == gjson.Null {
+		return true
+	}
+	if !v.IsArray() {
+		return false
+	}
+	list, err := integers(v)
+	switch {
+	case name == "logprobs":
+		a.row.Logprobs = numbers(v)
+	case err != nil:
+		return false
+	case name == "tokens":
+		a.row.Tokens = list
+	default:
+		a.row.Masks = list
+	}
+	return true
+}
+
+// tokens adds a count to the usage, unless the record has the usage itself.
+func (a *assembly) tokens(name string, v gjson.Result) {
+	usage := gjson.ParseBytes(a.record["usage"])
+	if usage.Get(name).Exists() {
+		return
+	}
+	o := chat.Object{}
+	usage.ForEach(func(key, value gjson.Result) bool {
+		o.Set(key.String(), json.RawMessage(value.Raw))
+		return true
+	})
+	o.Set(name, json.RawMessage(v.Raw))
+	total := gjson.ParseBytes(o.Get("prompt_tokens")).Int() + gjson.ParseBytes(o.Get("completion_tokens")).Int()
+	o.Set("total_tokens", json.RawMessage(fmt.Sprint(total)))
+	a.record["usage"] = o.Append(nil)
+}
+
+// definitions reads tool definitions: a list of objects, or such a list as text.
+func definitions(v gjson.Result) []json.RawMessage {
+	if v.Type == gjson.String && gjson.Valid(v.Str) {
+		v = gjson.Parse(v.Str)
+	}
+	if !v.IsArray() {
+		return nil
+	}
+	list := []json.RawMessage{}
+	v.ForEach(func(_, item gjson.Result) bool {
+		switch {
+		case item.Type == gjson.String && gjson.Parse(item.Str).IsObject():
+			list = append(list, json.RawMessage(strings.Clone(item.Str)))
+		case item.IsObject():
+			list = append(list, json.RawMessage(compact(item.Raw)))
+		default:
+			list = nil
+			return false
+		}
+		return true
+	})
+	return list
+}
+
+// finish makes the rollout. The line is decoded as any recorded one, so that the
+// same rules hold.
+func (a *assembly) finish(messages []chat.Message, place string) (*Row, error) {
+	makeUp := func(name string, value []byte) {
+		if a.record[name] == nil {
+			a.record[name] = value
+			a.row.MadeUp = append(a.row.MadeUp, name)
+		}
+	}
+	makeUp("rollout_id", chat.AppendString(nil, place))
+	makeUp("item_id", chat.AppendString(nil, promptKey(messages)))
+	makeUp("step", []byte("0"))
+	makeUp("group", []byte("0"))
+	makeUp("attempt", []byte("0"))
+	if a.record["outcome"] == nil {
+		switch {
+		case a.record["score"] != nil:
+			makeUp("outcome", []byte(`"scored"`))
+		case string(a.record["finished_naturally"]) == "false":
+			makeUp("outcome", []byte(`"limit"`))
+		default:
+			makeUp("outcome", []byte(`"verifier_error"`))
+			if a.record["error"] == nil {
+				a.record["error"] = json.RawMessage(`{"class":"not_scored","message":"the data set has no score"}`)
+				a.row.MadeUp = append(a.row.MadeUp, "error")
+			}
+		}
+	}
+	makeUp("finished_naturally", []byte("true"))
+	if len(a.metadata) > 0 {
+		a.record["metadata"] = a.metadata.Append(nil)
+	}
+	o := make(chat.Object, 0, len(a.record)+1)
+	for name := range known() {
+		if raw := a.record[name]; raw != nil {
+			o = append(o, chat.Field{Key: name, Value: raw})
+		}
+	}
+	line := append(o, chat.Field{Key: "messages", Value: json.RawMessage("[]")}).Append(nil)
+	r, err := trajectories.DecodeRollout(line)
+	if err != nil {
+		return nil, err
+	}
+	r.Messages = messages
+	if a.record["turns_used"] == nil {
+		for _, m := range messages {
+			if m.Role() == chat.RoleAssistant {
+				r.TurnsUsed++
+			}
+		}
+		a.row.MadeUp = append(a.row.MadeUp, "turns_used")
+	}
+	a.row.Rollout = r
+	if a.row.Tools != nil {
+		a.row.setTools(a.row.Tools)
+	}
+	return a.row, nil
+}

@@ -1,0 +1,396 @@
+package convert
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/trajectories"
+	"github.com/hermes-env/hermes-env/trajectories/atif"
+)
+
+// decoder reads records of any format into rows. It is safe for concurrent use.
+type decoder struct {
+	from  Format            // "" means: tell by the record
+	tools []json.RawMessage // definitions of the run the records are of
+}
+
+// decode reads one record. A record of preference pairs or of a trainer's group
+// holds several rows.
+func (d *decoder) decode(file string, r record) (Format, []*Row, error) {
+	if r.tooLong {
+		return "", nil, fmt.Errorf("longer than %d MiB", maxLine>>20)
+	}
+	if !chat.Valid(r.text) {
+		if r.torn {
+			return "", nil, errors.New("not valid JSON (the last line, without its newline: still being written, or cut off)")
+		}
+		return "", nil, errors.New("not valid JSON")
+	}
+	v := gjson.ParseBytes(r.text)
+	if !v.IsObject() {
+		return "", nil, errors.New("not a JSON object")
+	}
+	format := d.from
+	if format == "" {
+		var err error
+		if format, err = detect(v); err != nil {
+			return "", nil, err
+		}
+	}
+	place := fmt.Sprintf("%s:%d", filepath.Base(file), r.number)
+	rows, err := d.rows(format, v, r.text, place)
+	return format, rows, err
+}
+
+// detect tells the format of a record by its members.
+func detect(v gjson.Result) (Format, error) {
+	switch {
+	case strings.HasPrefix(v.Get("schema_version").String(), "ATIF"):
+		return ATIF, nil
+	case v.Get("conversations").IsArray():
+		return ShareGPT, nil
+	case v.Get("chosen").Exists() && v.Get("rejected").Exists():
+		return Preference, nil
+	case v.Get("scores").IsArray() && v.Get("masks").IsArray():
+		return Groups, nil
+	case v.Get("rollout_id").Exists() && v.Get("item_digest").Exists() && v.Get("timings").Exists():
+		return Rollouts, nil
+	case v.Get("messages").IsArray():
+		return Messages, nil
+	case v.Get("text").Type == gjson.String:
+		return "", errors.New("a row with a text alone can't be taken apart: who speaks where is no longer marked in a way that can be relied on")
+	}
+	return "", errors.New("no known format: it has no conversations, messages, chosen and rejected, scores and masks, or ATIF schema_version")
+}
+
+func (d *decoder) rows(format Format, v gjson.Result, text []byte, place string) ([]*Row, error) {
+	switch format {
+	case Rollouts:
+		r, err := trajectories.DecodeRollout(text)
+		if err != nil {
+			return nil, err
+		}
+		return []*Row{{Rollout: r, Tools: d.offered(r.Tools)}}, nil
+	case ShareGPT, ShareGPTPublished:
+		row, err := d.shareGPT(v, place)
+		return []*Row{row}, err
+	case Messages, OpenAI:
+		list := v.Get("messages")
+		if !list.IsArray() {
+			return nil, errors.New("it has no messages")
+		}
+		row, err := d.chat(v, list, "messages", place)
+		return []*Row{row}, err
+	case Preference:
+		return d.preference(v, place)
+	case Groups:
+		return d.group(v, place)
+	case ATIF, ATIFLines:
+		row, err := d.atif(text, place)
+		return []*Row{row}, err
+	}
+	return nil, fmt.Errorf("rows of the format %s can't be read", format)
+}
+
+// offered returns the definitions of the named tools of the run.
+func (d *decoder) offered(names []string) []json.RawMessage {
+	if d.tools == nil {
+		return nil
+	}
+	list := []json.RawMessage{}
+	for _, name := range names {
+		for _, t := range d.tools {
+			if definitionName(t) == name {
+				list = append(list, t)
+				break
+			}
+		}
+	}
+	return list
+}
+
+func (d *decoder) shareGPT(v gjson.Result, place string) (*Row, error) {
+	var turns []trajectories.Turn
+	list := v.Get("conversations")
+	if !list.IsArray() {
+		return nil, errors.New("it has no conversations")
+	}
+	var failure error
+	list.ForEach(func(_, t gjson.Result) bool {
+		from, value := t.Get("from"), t.Get("value")
+		if from.Type != gjson.String || value.Type != gjson.String {
+			failure = fmt.Errorf("turn %d of the conversation has no from and value", len(turns))
+			return false
+		}
+		turns = append(turns, trajectories.Turn{From: from.Str, Value: value.Str})
+		return true
+	})
+	if failure != nil {
+		return nil, failure
+	}
+	c := readConversation(turns)
+	row, err := assemble(v, "conversations", c.messages, place)
+	if err != nil {
+		return nil, err
+	}
+	row.Lost = append(row.Lost, c.lost...)
+	if c.tools != nil {
+		row.setTools(c.tools)
+	}
+	return row, nil
+}
+
+// chat reads a row with a list of messages.
+func (d *decoder) chat(v, list gjson.Result, member, place string) (*Row, error) {
+	messages, err := readMessages(list)
+	if err != nil {
+		return nil, err
+	}
+	return assemble(v, member, messages, place)
+}
+
+// readMessages reads messages in OpenAI's shape. Members that are null, as tables
+// have them where a message lacks one, are left out.
+func readMessages(list gjson.Result) ([]chat.Message, error) {
+	var messages []chat.Message
+	var failure error
+	list.ForEach(func(_, item gjson.Result) bool {
+		o, err := chat.ParseObject([]byte(strings.Clone(item.Raw)))
+		if err != nil {
+			failure = fmt.Errorf("message %d: %w", len(messages), err)
+			return false
+		}
+		kept := o[:0:0]
+		for _, f := range o {
+			if string(f.Value) != "null" || f.Key == "content" {
+				kept = append(kept, f)
+			}
+		}
+		m, err := chat.Decode(kept.Append(nil))
+		if err != nil {
+			failure = fmt.Errorf("message %d: %w", len(messages), err)
+			return false
+		}
+		messages = append(messages, m)
+		return true
+	})
+	return messages, failure
+}
+
+// preference reads a pair as two rows with one prompt.
+func (d *decoder) preference(v gjson.Result, place string) ([]*Row, error) {
+	var prompt []chat.Message
+	var err error
+	if p := v.Get("prompt"); p.IsArray() {
+		if prompt, err = readMessages(p); err != nil {
+			return nil, fmt.Errorf("prompt: %w", err)
+		}
+	} else if p.Type == gjson.String {
+		prompt = []chat.Message{chat.User(p.Str)}
+	}
+	var rows []*Row
+	for i, side := range []string{"chosen", "rejected"} {
+		var answer []chat.Message
+		if s := v.Get(side); s.IsArray() {
+			if answer, err = readMessages(s); err != nil {
+				return nil, fmt.Errorf("%s: %w", side, err)
+			}
+		} else {
+			answer = []chat.Message{chat.Assistant(s.String(), "")}
+		}
+		o := chat.Object{}
+		for _, f := range []string{"item_id", "tools", "model"} {
+			if m := v.Get(f); m.Exists() {
+				o.Set(f, json.RawMessage(m.Raw))
+			}
+		}
+		if id := v.Get("rollout_id_" + side); id.Exists() {
+			o.Set("rollout_id", json.RawMessage(id.Raw))
+		}
+		if s := v.Get("score_" + side); s.Type == gjson.Number {
+			o.Set("score", json.RawMessage(s.Raw))
+		}
+		row, err := assemble(gjson.ParseBytes(o.Append(nil)), "", slices.Concat(prompt, answer), place+":"+side)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", side, err)
+		}
+		row.Attempt = i
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// group reads a trainer's group: parallel arrays, one element per rollout.
+func (d *decoder) group(v gjson.Result, place string) ([]*Row, error) {
+	scores, tokens, masks := v.Get("scores").Array(), v.Get("tokens").Array(), v.Get("masks").Array()
+	conversations := v.Get("messages").Array()
+	logprobs := v.Get("inference_logprobs").Array()
+	if len(logprobs) == 0 {
+		logprobs = v.Get("ref_logprobs").Array()
+	}
+	if len(tokens) != len(scores) || len(masks) != len(scores) || len(conversations) > 0 && len(conversations) != len(scores) || len(logprobs) > 0 && len(logprobs) != len(scores) {
+		return nil, fmt.Errorf("the lists of a group differ in length: %d scores, %d tokens, %d masks, %d messages, %d logprobs", len(scores), len(tokens), len(masks), len(conversations), len(logprobs))
+	}
+	var rows []*Row
+	for i, s := range scores {
+		if s.Type != gjson.Number {
+			return nil, fmt.Errorf("score %d is not a number: %.40s", i, s.Raw)
+		}
+		var messages []chat.Message
+		if len(conversations) > 0 && conversations[i].IsArray() {
+			var err error
+			if messages, err = readMessages(conversations[i]); err != nil {
+				return nil, fmt.Errorf("rollout %d: %w", i, err)
+			}
+		}
+		o := chat.Object{{Key: "score", Value: json.RawMessage(s.Raw)}}
+		row, err := assemble(gjson.ParseBytes(o.Append(nil)), "", messages, fmt.Sprintf("%s:%d", place, i))
+		if err != nil {
+			return nil, fmt.Errorf("rollout %d: %w", i, err)
+		}
+		row.Attempt = i
+		if row.Tokens, err = integers(tokens[i]); err != nil {
+			return nil, fmt.Errorf("tokens of rollout %d: %w", i, err)
+		}
+		if row.Masks, err = integers(masks[i]); err != nil {
+			return nil, fmt.Errorf("masks of rollout %d: %w", i, err)
+		}
+		if len(logprobs) > 0 {
+			row.Logprobs = numbers(logprobs[i])
+		}
+		if messages == nil {
+			row.Lost = append(row.Lost, "conversations that the group file does not have")
+			// Without messages nothing tells that the rollouts share a prompt but the line.
+			row.ItemID = "group-" + place
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func integers(list gjson.Result) ([]int64, error) {
+	out := []int64{}
+	var failure error
+	list.ForEach(func(_, n gjson.Result) bool {
+		if n.Type != gjson.Number || n.Num != float64(n.Int()) {
+			failure = fmt.Errorf("%.40s is not an integer", n.Raw)
+		}
+		out = append(out, n.Int())
+		return failure == nil
+	})
+	return out, failure
+}
+
+func numbers(list gjson.Result) []float64 {
+	out := []float64{}
+	list.ForEach(func(_, n gjson.Result) bool {
+		out = append(out, n.Float())
+		return true
+	})
+	return out
+}
+
+// atif reads a document; what this project put into its extra members comes back.
+func (d *decoder) atif(text []byte, place string) (*Row, error) {
+	t, err := atif.Decode(text)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := t.Messages()
+	if err != nil {
+		return nil, err
+	}
+	o, err := chat.ParseObject([]byte("{}"))
+	if err != nil {
+		return nil, err
+	}
+	if extra := gjson.GetBytes(t.Extra, "rollout"); extra.IsObject() {
+		if o, err = chat.ParseObject([]byte(extra.Raw)); err != nil {
+			return nil, err
+		}
+	}
+	if o.Get("rollout_id") == nil {
+		if id := t.TrajectoryID + t.SessionID; id != "" {
+			o.Set("rollout_id", chat.AppendString(nil, firstText(t.TrajectoryID, t.SessionID)))
+		}
+	}
+	if t.Agent.ModelName != "" {
+		o.Set("model", chat.AppendString(nil, t.Agent.ModelName))
+	}
+	if f := t.FinalMetrics; f != nil && f.TotalPromptTokens != nil && f.TotalCompletionTokens != nil {
+		u := chat.Usage{PromptTokens: *f.TotalPromptTokens, CompletionTokens: *f.TotalCompletionTokens}
+		u.TotalTokens = u.PromptTokens + u.CompletionTokens
+		if f.TotalCachedTokens != nil {
+			u.CachedTokens = *f.TotalCachedTokens
+		}
+		u.ReasoningTokens = gjson.GetBytes(f.Extra, "total_reasoning_tokens").Int()
+		usage, err := chat.Marshal(u)
+		if err != nil {
+			return nil, err
+		}
+		o.Set("usage", usage)
+	}
+	row, err := assemble(gjson.ParseBytes(o.Append(nil)), "", messages, place)
+	if err != nil {
+		return nil, err
+	}
+	if t.Agent.ToolDefinitions != nil {
+		var tools []json.RawMessage
+		if err := json.Unmarshal(t.Agent.ToolDefinitions, &tools); err == nil {
+			row.setTools(tools)
+		}
+	}
+	return row, nil
+}
+
+func firstText(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+// setTools notes the definitions, and the names where nothing else said them.
+func (r *Row) setTools(tools []json.RawMessage) {
+	r.Tools = tools
+	if len(r.Rollout.Tools) == 0 {
+		for _, t := range tools {
+			if name := definitionName(t); name != "" {
+				r.Rollout.Tools = append(r.Rollout.Tools, name)
+			}
+		}
+	}
+}
+
+// promptKey names the prompt of a conversation: what stands before the first
+// answer, so that rollouts of one prompt find each other.
+func promptKey(messages []chat.Message) string {
+	hash := sha256.New()
+	for _, m := range messages {
+		if m.Role() == chat.RoleAssistant {
+			break
+		}
+		if m.Role() != chat.RoleSystem {
+			hash.Write([]byte(string(m.Role()) + "\x00" + m.Text() + "\x00"))
+		}
+	}
+	return "prompt-" + hex.EncodeToString(hash.Sum(nil)[:8])
+}
+
+// timeForms are the forms of a moment that are read; published rows have no zone
+// and mean UTC.
+func timeForms() []string {
+	return []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999"}
+}
