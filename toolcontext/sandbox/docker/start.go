@@ -110,6 +110,9 @@ func (p *Provider) startNamed(ctx context.Context, name string, spec sandbox.Spe
 // startAttached starts a container and returns the stream to its first process.
 func (p *Provider) startAttached(ctx context.Context, id string) (*stream, error) {
 	conn, err := p.engine.attach(ctx, id)
+	if err != nil && strings.Contains(err.Error(), "received 409") { // the client has no type for it
+		return p.attachStarted(ctx, id)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("attach to the container: %w", err)
 	}
@@ -119,6 +122,19 @@ func (p *Provider) startAttached(ctx context.Context, id string) (*stream, error
 		return nil, fmt.Errorf("start the container: %w", err)
 	}
 	return at, nil
+}
+
+// attachStarted is for podman, which lets nobody attach to a container before its
+// start. Nothing is missed: the server says nothing before it is greeted.
+func (p *Provider) attachStarted(ctx context.Context, id string) (*stream, error) {
+	if err := p.engine.start(ctx, id); err != nil {
+		return nil, fmt.Errorf("start the container: %w", err)
+	}
+	conn, err := p.engine.attach(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("attach to the container: %w", err)
+	}
+	return newStream(conn), nil
 }
 
 // reference names the image of a spec as people know it.
