@@ -29,6 +29,18 @@ type DatasetDescriber interface {
 	Dataset() (description json.RawMessage, digest string, err error)
 }
 
+// Noter has remarks for the summary of a run, such as how many rows of the dataset
+// could not be used.
+type Noter interface {
+	Notes() []string
+}
+
+// Closer gives up what an environment holds: processes, files. It is called once,
+// when nothing runs any more, also when Setup failed.
+type Closer interface {
+	Close() error
+}
+
 // GroupResult is how the items of a group fared.
 type GroupResult struct {
 	GroupName

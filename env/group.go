@@ -32,9 +32,15 @@ func (g *group) key(attempt int) trajectories.Key {
 }
 
 // Sizer tells how many items EvalItems yields, so that progress can be shown
-// against a total.
+// against a total; -1 when that is unknown.
 type Sizer interface {
 	EvalSize() int
+}
+
+// TrainSizer tells how many items NextItem yields before its end, -1 when that is
+// unknown or there is no end. Without it env.total_steps is the total.
+type TrainSizer interface {
+	TrainSize() int
 }
 
 // planned returns how many rollouts the whole run has, -1 when unknown. Process
@@ -47,16 +53,34 @@ func (r *Runner) planned() int {
 		return r.yielded
 	}
 	if r.opts.Mode == config.Process {
-		return r.opts.Config.TotalSteps * r.opts.Config.GroupSize
+		return r.plannedGroups()
 	}
 	if r.opts.Select != nil {
 		return r.plannedSelection()
 	}
-	if s, ok := r.opts.Environment.(Sizer); ok {
+	if s, ok := r.opts.Environment.(Sizer); ok && s.EvalSize() >= 0 {
 		return s.EvalSize() * r.opts.Config.Attempts
 	}
 	return -1
 }
+
+// plannedGroups is planned for process.
+func (r *Runner) plannedGroups() int {
+	steps := r.opts.Config.TotalSteps
+	if s, ok := r.opts.Environment.(TrainSizer); ok {
+		n := s.TrainSize()
+		if n < 0 && steps >= UnlimitedSteps {
+			return -1
+		}
+		if n >= 0 {
+			steps = min(steps, n)
+		}
+	}
+	return steps * r.opts.Config.GroupSize
+}
+
+// UnlimitedSteps as env.total_steps leaves the end of a run to the environment.
+const UnlimitedSteps = 1_000_000_000
 
 // plannedSelection is planned for an evaluation of some of the items.
 func (r *Runner) plannedSelection() int {

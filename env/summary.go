@@ -56,6 +56,7 @@ type Summary struct {
 	Items          []ItemResult  // in the order of the dataset
 	Groups         []GroupResult // of an environment that groups its items, sorted by kind and name
 	Deviations     []string      // why the results can't be set beside published ones
+	Notes          []string      // remarks of the environment
 	Metrics        []Metric      // everything above as named numbers, then the environment's own
 
 	Turns            int
@@ -84,6 +85,9 @@ func (r *Runner) summarize(wall time.Duration) *Summary {
 	s.Metrics = s.metrics()
 	if g, ok := r.opts.Environment.(Grouper); ok {
 		s.Groups = groupResults(g, entries)
+	}
+	if n, ok := r.opts.Environment.(Noter); ok {
+		s.Notes = n.Notes()
 	}
 	if p, ok := r.opts.Environment.(Protocol); ok && p.HasProtocol() {
 		s.Deviations = p.Deviations()

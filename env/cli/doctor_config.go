@@ -12,7 +12,7 @@ import (
 
 // environment runs the environment's own check of what it needs.
 func (d *doctor) environment(ctx context.Context, j *job) []finding {
-	err := j.environment.Setup(ctx)
+	err := errors.Join(j.environment.Setup(ctx), j.closeEnvironment())
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return []finding{{Check: "environment", Level: levelWarning, Found: fmt.Sprintf("%s is not set up within %s", j.cfg.Environment, partLimit),

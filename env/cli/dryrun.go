@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -10,7 +11,8 @@ import (
 )
 
 // describe says what would run, and runs nothing: no model, no sandbox, no file.
-func (j *job) describe() error {
+func (j *job) describe() (err error) {
+	defer func() { err = errors.Join(err, j.closeEnvironment()) }()
 	out := j.app.Stdout
 	c := j.cfg.Env
 	fmt.Fprintf(out, "%s would %s %s\n", j.name, j.mode, j.cfg.Environment)
@@ -61,6 +63,14 @@ func (j *job) describe() error {
 func (j *job) describeWork(out io.Writer) error {
 	c := j.cfg.Env
 	if j.mode == config.Process {
+		if t, ok := j.environment.(env.TrainSizer); ok && (t.TrainSize() >= 0 || c.TotalSteps >= env.UnlimitedSteps) {
+			if n := t.TrainSize(); n >= 0 {
+				fmt.Fprintf(out, "  work       %d groups of %d rollouts\n", min(n, c.TotalSteps), c.GroupSize)
+			} else {
+				fmt.Fprintf(out, "  work       a group of %d rollouts for each item\n", c.GroupSize)
+			}
+			return nil
+		}
 		fmt.Fprintf(out, "  work       %d groups of %d rollouts\n", c.TotalSteps, c.GroupSize)
 		return nil
 	}

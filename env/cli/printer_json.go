@@ -98,6 +98,7 @@ type summaryEvent struct {
 	Items       []itemEvent    `json:"items"`
 	Groups      []groupEvent   `json:"groups,omitempty"`
 	Deviations  []string       `json:"deviations,omitempty"`
+	Notes       []string       `json:"notes,omitempty"`
 	WallSeconds float64        `json:"wall_seconds"`
 }
 
@@ -141,7 +142,7 @@ func (p *jsonPrinter) Summary(s *env.Summary, _ *config.Resolved) {
 	for _, g := range s.Groups {
 		e.Groups = append(e.Groups, groupEvent{g.Kind, g.Name, g.Items, g.Rollouts, g.Score.N, g.Passed, finite(g.Score.Mean), finite(g.Score.StdErr)})
 	}
-	e.Deviations = s.Deviations
+	e.Deviations, e.Notes = s.Deviations, s.Notes
 	p.write(e)
 }
 

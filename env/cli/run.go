@@ -149,6 +149,18 @@ func (j *job) build() error {
 	return j.registry.Check(j.selection())
 }
 
+// closeEnvironment ends what the environment has started.
+func (j *job) closeEnvironment() error {
+	c, ok := j.environment.(env.Closer)
+	if !ok {
+		return nil
+	}
+	if err := c.Close(); err != nil {
+		return fmt.Errorf("close environment %s: %w", j.cfg.Environment, err)
+	}
+	return nil
+}
+
 // selection is the choice of tools that the configuration makes.
 func (j *job) selection() tools.Selection {
 	c := j.cfg.Env
@@ -171,6 +183,7 @@ func (j *job) run(ctx context.Context, drain <-chan struct{}, failUnder *float64
 		return fail(ExitModel, err)
 	}
 	defer func() { err = errors.Join(err, client.close()) }()
+	defer func() { err = errors.Join(err, j.closeEnvironment()) }()
 	if err := j.environment.Setup(ctx); err != nil {
 		return fail(ExitUsage, fmt.Errorf("set up environment %s: %w", j.cfg.Environment, err))
 	}

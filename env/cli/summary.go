@@ -52,6 +52,9 @@ func (p *textPrinter) Summary(s *env.Summary, cfg *config.Resolved) {
 		}
 		line(label, "not comparable with published results: %s", d)
 	}
+	for _, n := range s.Notes {
+		line("note", "%s", n)
+	}
 	groupTables(&b, s.Groups)
 	if len(s.Items) > 1 && len(s.Items) <= maxItemsShown && cfg.Mode == config.Evaluate {
 		itemsTable(&b, s.Items)

@@ -47,6 +47,7 @@ func (c *validateCommand) Run(s *session) (err error) {
 	}
 	ctx, drain, release := interruptible(s.ctx, s.app.Signals, oracle.cfg.Env.InterruptGrace.Duration(), v.out)
 	defer release()
+	defer func() { err = errors.Join(err, oracle.closeEnvironment(), nop.closeEnvironment()) }()
 	return v.run(ctx, drain, oracle, nop)
 }
 
