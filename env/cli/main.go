@@ -71,6 +71,7 @@ type commands struct {
 	Convert  convertCommand  `cmd:"" help:"Turn runs and data sets into training files: ShareGPT, chat messages, Parquet, preference pairs, text, ATIF; with filters and a report of what is lost."`
 	Compare  compareCommand  `cmd:"" help:"Compare two runs over the same items: paired difference, interval, exact tests, items that flipped."`
 	Stats    statsCommand    `cmd:"" help:"Describe a run or a file of trajectories: outcomes, scores, turns, tokens, tools, duplicates, cost."`
+	Compress compressCommand `cmd:"" help:"Shorten trajectories to a token budget: turns in the middle are replaced by a summary."`
 	Doctor   doctorCommand   `cmd:"" help:"Check this machine, its container engine and a configuration, and say how to fix what is wrong."`
 	Complete completeCommand `cmd:"" name:"completion" help:"Print a completion script for bash, zsh or fish."`
 	Version  versionCommand  `cmd:"" help:"Print version and build."`
