@@ -160,6 +160,9 @@ func (o *Options) takeRun(m trajectories.Manifest) error {
 	if o.tools == nil {
 		o.tools = []json.RawMessage{}
 	}
+	for i, t := range o.tools {
+		o.tools[i] = json.RawMessage(compact(string(t))) // run.json is laid out for people
+	}
 	o.registry = toolset(o.tools, m.ToolNames)
 	o.omit = m.OmitEmptyThink
 	o.live = m.Status == trajectories.StatusRunning

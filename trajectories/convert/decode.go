@@ -175,6 +175,9 @@ func readMessages(list gjson.Result) ([]chat.Message, error) {
 			if string(f.Value) != "null" || f.Key == "content" {
 				kept = append(kept, f)
 			}
+			if f.Key == "tool_calls" && string(f.Value) == "[]" {
+				kept.Delete(f.Key)
+			}
 		}
 		m, err := chat.Decode(kept.Append(nil))
 		if err != nil {

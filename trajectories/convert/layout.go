@@ -196,7 +196,11 @@ func (b *builder) messageValues(messages []chat.Message) (table.Value, losses) {
 	list := make([]table.Value, 0, len(messages))
 	for _, m := range messages {
 		l.oddMembers(m)
-		values := []table.Value{table.Text(string(m.Role())), table.Text(m.Text())}
+		content := table.Text(m.Text())
+		if raw := m.Get("content"); raw == nil || string(raw) == "null" {
+			content = table.Value{}
+		}
+		values := []table.Value{table.Text(string(m.Role())), content}
 		if b.features.reasoning {
 			values = append(values, optionalText(m.NativeReasoning()))
 		}

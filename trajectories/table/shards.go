@@ -41,6 +41,7 @@ type Shards struct {
 	line   []byte
 	count  int64 // rows of the current file
 	split  Split
+	types  witnesses
 }
 
 // countingWriter counts what goes through to a file.
@@ -88,6 +89,7 @@ func (s *Shards) open() error {
 func (s *Shards) Write(row Row) error {
 	if s.target.Encoding == JSONLines {
 		s.line = s.target.Schema.AppendJSON(s.line[:0], row)
+		s.types.see(s.target.Schema, row, int64(len(s.line))+1)
 		return s.WriteLine(s.line)
 	}
 	if s.file == nil {
@@ -138,12 +140,15 @@ func (s *Shards) finish() error {
 		err = s.file.Sync()
 	}
 	err = errors.Join(err, s.file.Close())
+	if err == nil {
+		err = s.types.first(s.file.Name())
+	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", s.file.Name(), err)
 	}
 	s.split.Files = append(s.split.Files, File{Rows: s.count, Size: s.size.n})
 	s.split.Rows += s.count
-	s.file, s.rows = nil, nil
+	s.file, s.rows, s.types = nil, nil, witnesses{}
 	return nil
 }
 

@@ -283,3 +283,35 @@ func FuzzReadParquet(f *testing.F) {
 		})
 	})
 }
+
+func TestRowsThatShowATypeComeFirstInJSONLines(t *testing.T) {
+	dir := t.TempDir()
+	schema := Schema{{Name: "id", Type: Of(Int64)}, {Name: "text", Type: Of(String)}, {Name: "score", Type: Of(Float64)}, {Name: "list", Type: ListOf(Of(String))}}
+	s, err := NewShards(Target{Dir: dir, Name: "train", Encoding: JSONLines, Schema: schema})
+	require.NoError(t, err)
+	filler := Text(string(bytes.Repeat([]byte{'x'}, 1000)))
+	for i := range 400 {
+		row := Row{Int(int64(i)), filler, Value{}, Values()}
+		switch {
+		case i == 300, i == 310:
+			row[2] = Float(1)
+		case i == 399:
+			row[3] = Values(Text("a"))
+		}
+		require.NoError(t, s.Write(row))
+	}
+	split, err := s.Close()
+	require.NoError(t, err)
+	content, err := os.ReadFile(filepath.Join(dir, split.Files[0].Name))
+	require.NoError(t, err)
+	require.EqualValues(t, split.Files[0].Size, len(content))
+	var order []int
+	for _, line := range bytes.Split(bytes.TrimSpace(content), []byte{'\n'}) {
+		var row struct{ ID int }
+		require.NoError(t, json.Unmarshal(line, &row))
+		order = append(order, row.ID)
+	}
+	require.Equal(t, []int{0, 300, 399, 1, 2}, order[:5])
+	require.Len(t, order, 400)
+	require.Equal(t, []int{299, 301, 302}, order[301:304])
+}
