@@ -22,6 +22,8 @@ type Capture struct {
 	Text string
 	// StopToken is the id that ended the answer where the server names it, else -1.
 	StopToken int
+	// StopText is the stop sequence that ended the answer where the server names it.
+	StopText string
 	// WeightVersion names the weights that sampled, "" when the server doesn't say.
 	WeightVersion string
 	// PromptTokens and SampledTokens are the counts that the server gave, -1 when it

@@ -89,6 +89,9 @@ func (s *SGLang) Complete(ctx context.Context, req *Request) (*Response, error) 
 	if id, ok := tokenID(reason.Get("matched")); ok {
 		capture.StopToken = id
 	}
+	if matched := reason.Get("matched"); matched.Type == gjson.String {
+		capture.StopText = strings.Clone(matched.Str)
+	}
 	capture.PromptTokens = count(meta.Get("prompt_tokens"))
 	capture.SampledTokens = count(meta.Get("completion_tokens"))
 	capture.WeightVersion = weightVersion(resp, root)

@@ -114,7 +114,7 @@ var ours = [...]struct{ key, completions string }{
 	{"return_tokens_as_token_ids", "true"}, // for versions that don't know the field before
 	{"skip_special_tokens", "false"},
 	{"spaces_between_special_tokens", "false"},
-	{"include_stop_str_in_output", "true"},
+	{"include_stop_str_in_output", "false"}, // in the text; the ids hold all of it
 	{"add_special_tokens", "false"},
 	{"stream", "false"},
 }
@@ -157,6 +157,9 @@ func (c *Capture) fromOpenAI(resp *http.Response, root, choice gjson.Result) {
 	}
 	if id, ok := tokenID(choice.Get("stop_reason")); ok {
 		c.StopToken = id
+	}
+	if reason := choice.Get("stop_reason"); reason.Type == gjson.String {
+		c.StopText = strings.Clone(reason.Str)
 	}
 	c.PromptTokens = count(root.Get("usage.prompt_tokens"))
 	c.SampledTokens = count(root.Get("usage.completion_tokens"))

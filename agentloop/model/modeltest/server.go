@@ -15,8 +15,7 @@ type Server struct {
 	*Handler
 	URL string // base URL for a client, ends in /v1
 
-	http    *http.Server
-	serving sync.WaitGroup // the accept loop, open connections and requests
+	listening *listening
 }
 
 // TB is the part of testing.TB that NewServer needs.
@@ -45,43 +44,61 @@ func NewServerWith(t TB, config Config) *Server {
 
 // Start starts a server on 127.0.0.1; the caller closes it.
 func Start(config Config) (*Server, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	handler := New(config)
+	l, err := listen(handler, handler.Release)
 	if err != nil {
-		return nil, fmt.Errorf("start the mock model server on 127.0.0.1: %w", err)
+		return nil, err
 	}
-	s := &Server{Handler: New(config), URL: "http://" + listener.Addr().String() + "/v1"}
-	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ErrorLog: log.New(io.Discard, "", 0), ConnState: s.track}
-	s.serving.Go(func() {
-		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			s.Release() // the listener broke: nothing will ever be answered again
-		}
-	})
-	return s, nil
-}
-
-// serve counts requests: one that took its connection over is none of the server's any more.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	s.serving.Add(1)
-	defer s.serving.Done()
-	s.ServeHTTP(w, r)
-}
-
-// track counts open connections, so that Close can wait for their goroutines.
-func (s *Server) track(_ net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		s.serving.Add(1)
-	case http.StateClosed, http.StateHijacked:
-		s.serving.Done()
-	}
+	return &Server{Handler: handler, URL: "http://" + l.address + "/v1", listening: l}, nil
 }
 
 // Close ends hanging replies, drops all connections and waits for them. A second
 // call does nothing.
-func (s *Server) Close() {
-	s.Release()
-	_ = s.http.Close()
-	s.serving.Wait()
+func (s *Server) Close() { s.listening.close() }
+
+// listening is a handler on a loopback port and everything that runs for it.
+type listening struct {
+	address string
+	release func() // ends replies that wait
+	http    *http.Server
+	serving sync.WaitGroup // the accept loop, open connections and requests
+}
+
+func listen(handler http.Handler, release func()) (*listening, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("start the mock model server on 127.0.0.1: %w", err)
+	}
+	l := &listening{address: listener.Addr().String(), release: release}
+	// Requests are counted: one that took its connection over is none of the server's any more.
+	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l.serving.Add(1)
+		defer l.serving.Done()
+		handler.ServeHTTP(w, r)
+	})
+	l.http = &http.Server{Handler: counted, ErrorLog: log.New(io.Discard, "", 0), ConnState: l.track}
+	l.serving.Go(func() {
+		if err := l.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			l.release() // the listener broke: nothing will ever be answered again
+		}
+	})
+	return l, nil
+}
+
+// track counts open connections, so that close can wait for their goroutines.
+func (l *listening) track(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		l.serving.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		l.serving.Done()
+	}
+}
+
+func (l *listening) close() {
+	l.release()
+	_ = l.http.Close()
+	l.serving.Wait()
 }
 
 // RefusedURL returns a base URL on which nothing listens: connections are refused.
