@@ -151,6 +151,9 @@ func (s *State) Accept(g *Incoming) error {
 	return nil
 }
 
+// Knows says whether a post of an idempotency key was answered.
+func (s *State) Knows(key string) bool { return s.answers[key] != nil }
+
 // Answered returns what the post of an idempotency key was answered, or nil when
 // there was none; ErrOtherPost when the key was another post's.
 func (s *State) Answered(key, print string) (*Answer, error) {

@@ -73,6 +73,7 @@ type commands struct {
 	Stats    statsCommand    `cmd:"" help:"Describe a run or a file of trajectories: outcomes, scores, turns, tokens, tools, duplicates, cost."`
 	Compress compressCommand `cmd:"" help:"Shorten trajectories to a token budget: turns in the middle are replaced by a summary."`
 	Doctor   doctorCommand   `cmd:"" help:"Check this machine, its container engine and a configuration, and say how to fix what is wrong."`
+	API      apiCommand      `cmd:"" name:"api" help:"Run the trajectory API server, which workers post groups to and a trainer takes batches from, or show a running one."`
 	Complete completeCommand `cmd:"" name:"completion" help:"Print a completion script for bash, zsh or fish."`
 	Version  versionCommand  `cmd:"" help:"Print version and build."`
 }

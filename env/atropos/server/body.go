@@ -1,0 +1,200 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/hermes-env/hermes-env/env/atropos"
+)
+
+// reservation is memory that a request has taken from what all may use together.
+type reservation struct {
+	server *Server
+	taken  int64
+}
+
+// Posts are held as they came, checked, and packed: see perByte times their length.
+const perByte = 3
+
+func (m *reservation) grow(ctx context.Context, to int64) error {
+	more := min(to*perByte, m.server.config.MaxMemory) - m.taken
+	if more <= 0 {
+		return nil
+	}
+	if !m.server.memory.TryAcquire(more) {
+		ctx, cancel := context.WithTimeout(ctx, max(0, m.server.config.Patience))
+		defer cancel()
+		if err := m.server.memory.Acquire(ctx, more); err != nil {
+			m.server.counters.refused.Add(1)
+			return &statusError{code: http.StatusServiceUnavailable, retry: time.Second,
+				detail: fmt.Sprintf("the requests being read use all %d bytes of memory for them: try again", m.server.config.MaxMemory)}
+		}
+	}
+	m.taken += more
+	return nil
+}
+
+func (m *reservation) release() {
+	m.server.memory.Release(m.taken)
+	m.taken = 0
+}
+
+// read returns the body of a request, unpacked; done gives its memory back.
+func (s *Server) read(w http.ResponseWriter, r *http.Request) (body []byte, done func(), err error) {
+	held := &reservation{server: s}
+	defer func() {
+		if err != nil {
+			held.release()
+		}
+	}()
+	if r.ContentLength > s.config.MaxBody {
+		return nil, nil, s.tooLarge()
+	}
+	source := io.Reader(&patientReader{body: r.Body, control: http.NewResponseController(w), stall: s.config.Stall, read: &s.counters.received})
+	if strings.Contains(strings.ToLower(r.Header.Get("Content-Encoding")), "gzip") {
+		source, err = unzip(source)
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	body, err = s.readAll(r.Context(), source, held, max(512, min(r.ContentLength, 1<<20)))
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(body) == 0 {
+		return nil, nil, atropos.Missing()
+	}
+	if kind := r.Header.Get("Content-Type"); kind != "" && !isJSON(kind) {
+		return nil, nil, atropos.NotJSON()
+	}
+	return body, held.release, nil
+}
+
+// unzip unpacks a stream of gzip members; an empty one stays empty.
+func unzip(source io.Reader) (io.Reader, error) {
+	var first [1]byte
+	n, err := io.ReadFull(source, first[:])
+	if n == 0 && errors.Is(err, io.EOF) {
+		return bytes.NewReader(nil), nil
+	}
+	if err != nil {
+		return nil, broken(err)
+	}
+	z, err := gzip.NewReader(io.MultiReader(bytes.NewReader(first[:]), source))
+	if err != nil {
+		return nil, badGzip(err)
+	}
+	return &zipped{z}, nil
+}
+
+// zipped marks errors of the format, as against those of the connection.
+type zipped struct{ r *gzip.Reader }
+
+func (z *zipped) Read(p []byte) (int, error) {
+	n, err := z.r.Read(p)
+	if err != nil && err != io.EOF {
+		err = badGzip(err)
+	}
+	return n, err
+}
+
+func badGzip(err error) error {
+	var status *statusError
+	var network net.Error
+	if errors.As(err, &status) || errors.As(err, &network) || errors.Is(err, errBody) {
+		return err
+	}
+	return &statusError{code: http.StatusBadRequest, detail: "Invalid gzip payload", plain: true}
+}
+
+// readAll reads to the end, within the limits on size and memory.
+func (s *Server) readAll(ctx context.Context, source io.Reader, held *reservation, start int64) ([]byte, error) {
+	if err := held.grow(ctx, start); err != nil {
+		return nil, err
+	}
+	body := make([]byte, 0, start)
+	for {
+		if len(body) == cap(body) {
+			if int64(len(body)) > s.config.MaxBody {
+				return nil, s.tooLarge()
+			}
+			size := min(2*int64(cap(body)), s.config.MaxBody+1)
+			if err := held.grow(ctx, size); err != nil {
+				return nil, err
+			}
+			body = append(make([]byte, 0, size), body...)
+		}
+		n, err := source.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		if int64(len(body)) > s.config.MaxBody {
+			return nil, s.tooLarge()
+		}
+		switch {
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return nil, broken(err)
+		}
+	}
+}
+
+func (s *Server) tooLarge() error {
+	return &statusError{code: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the body has more than %d bytes, unpacked: send fewer groups at a time", s.config.MaxBody)}
+}
+
+// broken turns an error of a connection into a reply, for what it may be worth.
+func broken(err error) error {
+	var status *statusError
+	if errors.As(err, &status) {
+		return err
+	}
+	return &statusError{code: http.StatusRequestTimeout, detail: "the body did not arrive: " + err.Error()}
+}
+
+// errBody marks errors of the connection.
+var errBody = errors.New("read the body")
+
+// patientReader gives up when nothing arrives for a while.
+type patientReader struct {
+	body    io.Reader
+	control *http.ResponseController
+	stall   time.Duration
+	read    interface{ Add(int64) int64 }
+}
+
+func (p *patientReader) Read(b []byte) (int, error) {
+	if err := p.control.SetReadDeadline(time.Now().Add(p.stall)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return 0, fmt.Errorf("%w: %w", errBody, err)
+	}
+	n, err := p.body.Read(b)
+	p.read.Add(int64(n))
+	if err == io.EOF {
+		// The deadline would end the connection while the request is being served.
+		if e := p.control.SetReadDeadline(time.Time{}); e != nil && !errors.Is(e, http.ErrNotSupported) {
+			return n, fmt.Errorf("%w: %w", errBody, e)
+		}
+		return n, err
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errBody, err)
+	}
+	return n, err
+}
+
+func isJSON(contentType string) bool {
+	kind, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return false
+	}
+	return kind == "application/json" || strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")
+}

@@ -1,0 +1,176 @@
+package server
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/flate"
+)
+
+// A group is kept as a piece of a deflate stream that stands for itself: it refers
+// to nothing before it, ends at a byte and doesn't end the stream. Pieces put one
+// after the other, with stored blocks between them, are one gzip member, whose
+// checksum follows from theirs.
+
+// packer makes pieces. Its methods may be called from several goroutines.
+type packer struct{ writers sync.Pool }
+
+// piece is a packed group.
+type piece struct {
+	packed []byte
+	size   int64  // unpacked
+	sum    uint32 // CRC-32 of what is unpacked
+}
+
+func (p *packer) pack(parts [][]byte) (piece, error) {
+	var result piece
+	for _, part := range parts {
+		result.size += int64(len(part))
+		result.sum = crc32.Update(result.sum, crc32.IEEETable, part)
+	}
+	var buf bytes.Buffer
+	buf.Grow(int(result.size/3) + 512)
+	w, ok := p.writers.Get().(*flate.Writer)
+	if ok {
+		w.Reset(&buf)
+	} else {
+		var err error
+		if w, err = flate.NewWriter(&buf, flate.BestSpeed); err != nil {
+			return piece{}, fmt.Errorf("pack a group: %w", err)
+		}
+	}
+	defer p.writers.Put(w)
+	for _, part := range parts {
+		if _, err := w.Write(part); err != nil {
+			return piece{}, fmt.Errorf("pack a group: %w", err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return piece{}, fmt.Errorf("pack a group: %w", err)
+	}
+	result.packed = buf.Bytes()
+	return result, nil
+}
+
+// streamEnd is an empty block that ends a deflate stream.
+const streamEnd = "\x03\x00"
+
+// unpacker unpacks pieces, one at a time.
+type unpacker struct {
+	reader io.ReadCloser
+	buf    bytes.Buffer
+}
+
+// unpack returns the content of a piece, which stays valid until the next call.
+func (u *unpacker) unpack(packed []byte, size int64, sum uint32) ([]byte, error) {
+	source := io.MultiReader(bytes.NewReader(packed), bytes.NewReader([]byte(streamEnd)))
+	if u.reader == nil {
+		u.reader = flate.NewReader(source)
+	} else if err := u.reader.(flate.Resetter).Reset(source, nil); err != nil {
+		return nil, fmt.Errorf("unpack a group: %w", err)
+	}
+	u.buf.Reset()
+	u.buf.Grow(int(size) + bytes.MinRead)
+	n, err := u.buf.ReadFrom(io.LimitReader(u.reader, size+1))
+	if err != nil {
+		return nil, fmt.Errorf("unpack a group: %w", err)
+	}
+	if n != size || crc32.ChecksumIEEE(u.buf.Bytes()) != sum {
+		return nil, fmt.Errorf("unpack a group: the content is not what was packed")
+	}
+	return u.buf.Bytes(), nil
+}
+
+// gzipHead begins a gzip member: no name, no time, unknown system.
+const gzipHead = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+
+// stored returns a block that holds text as it is.
+func stored(text string, last bool) []byte {
+	block := make([]byte, 5, 5+len(text))
+	if last {
+		block[0] = 1
+	}
+	binary.LittleEndian.PutUint16(block[1:], uint16(len(text)))
+	binary.LittleEndian.PutUint16(block[3:], ^uint16(len(text)))
+	return append(block, text...)
+}
+
+// member follows the checksum and length of a gzip member as it is put together.
+type member struct {
+	sum  uint32
+	size int64
+}
+
+func (m *member) text(text string) {
+	m.sum = crc32.Update(m.sum, crc32.IEEETable, []byte(text))
+	m.size += int64(len(text))
+}
+
+func (m *member) piece(sum uint32, size int64) {
+	m.sum = combineSums(m.sum, sum, size)
+	m.size += size
+}
+
+// tail returns what ends the member.
+func (m *member) tail() []byte {
+	tail := make([]byte, 8)
+	binary.LittleEndian.PutUint32(tail, m.sum)
+	binary.LittleEndian.PutUint32(tail[4:], uint32(m.size))
+	return tail
+}
+
+// combineSums returns the CRC-32 of two texts one after the other from theirs and
+// the second one's length. A CRC is linear: appending n zero bytes multiplies it
+// with a matrix over two elements, which is squared to have it for any n.
+func combineSums(first, second uint32, length int64) uint32 {
+	if length <= 0 {
+		return first
+	}
+	var odd, even matrix
+	odd[0] = crc32.IEEE // one zero bit
+	for i := 1; i < 32; i++ {
+		odd[i] = 1 << (i - 1)
+	}
+	even.square(&odd) // two
+	odd.square(&even) // four
+	for {
+		even.square(&odd) // eight bits at first: one byte
+		if length&1 != 0 {
+			first = even.times(first)
+		}
+		if length >>= 1; length == 0 {
+			break
+		}
+		odd.square(&even)
+		if length&1 != 0 {
+			first = odd.times(first)
+		}
+		if length >>= 1; length == 0 {
+			break
+		}
+	}
+	return first ^ second
+}
+
+// matrix is one of 32 by 32 bits, by columns.
+type matrix [32]uint32
+
+func (m *matrix) times(v uint32) uint32 {
+	var product uint32
+	for i := 0; v != 0; i, v = i+1, v>>1 {
+		if v&1 != 0 {
+			product ^= m[i]
+		}
+	}
+	return product
+}
+
+func (m *matrix) square(of *matrix) {
+	for i := range m {
+		m[i] = of.times(of[i])
+	}
+}
