@@ -202,16 +202,16 @@ func (c *command) read(r sandbox.Result) (result, error) {
 	found := result{details: details}
 	switch {
 	case r.TimedOut:
-		return found, failing(classCommand, "the script did not end within %s%s", c.timeout, said(stderr))
+		return found, failing(classCommand, "the script did not end within %s%s", c.timeout, toldBy(stderr))
 	case c.result == "exit_code" && (r.ExitCode == 126 || r.ExitCode == 127 || r.ExitCode > 128):
-		return found, failing(classCommand, "the script could not be run: exit code %d%s", r.ExitCode, said(stderr))
+		return found, failing(classCommand, "the script could not be run: exit code %d%s", r.ExitCode, toldBy(stderr))
 	case c.result == "exit_code":
 		if r.ExitCode == 0 {
 			found.score = 1
 		}
 		return found, nil
 	case r.ExitCode != 0:
-		return found, failing(classCommand, "the script ended with exit code %d%s", r.ExitCode, said(stderr))
+		return found, failing(classCommand, "the script ended with exit code %d%s", r.ExitCode, toldBy(stderr))
 	case r.Stdout.Omitted() > 0:
 		return found, failing(classCommand, "the script wrote more than %d bytes", commandOutput)
 	}
@@ -219,7 +219,7 @@ func (c *command) read(r sandbox.Result) (result, error) {
 	if c.result == "number" {
 		value, err := strconv.ParseFloat(line, 64)
 		if err != nil {
-			return found, failing(classCommand, "want a number on the last line of the output, got %s%s", quoteShort(line), said(stderr))
+			return found, failing(classCommand, "want a number on the last line of the output, got %s%s", quoteShort(line), toldBy(stderr))
 		}
 		found.score = value
 		return found, nil
@@ -229,7 +229,7 @@ func (c *command) read(r sandbox.Result) (result, error) {
 		verdict, err = readVerdict([]byte(line))
 	}
 	if err != nil {
-		return found, failing(classCommand, "want a JSON object with score in the output: %w%s", err, said(stderr))
+		return found, failing(classCommand, "want a JSON object with score in the output: %w%s", err, toldBy(stderr))
 	}
 	found.score, found.parts = verdict.score, verdict.parts
 	if len(verdict.details) > 0 {
@@ -238,7 +238,7 @@ func (c *command) read(r sandbox.Result) (result, error) {
 	return found, nil
 }
 
-func said(stderr string) string {
+func toldBy(stderr string) string {
 	if text := strings.TrimSpace(stderr); text != "" {
 		return "; it said: " + tail(text, 500)
 	}

@@ -120,6 +120,7 @@ func (s *numberScanner) unsigned() (value *big.Rat, whole, ok bool) {
 		value, ok = s.latexFraction()
 		return value, false, ok
 	}
+	divided := s.at > 0 && s.text[s.at-1] == '/' // the last part of a date is no fraction
 	digits, whole, ok := s.decimal()
 	if !ok {
 		return nil, false, false
@@ -137,8 +138,8 @@ func (s *numberScanner) unsigned() (value *big.Rat, whole, ok bool) {
 		}
 		return nil, false, false
 	}
-	if whole {
-		if below, divided := s.denominator(); divided {
+	if whole && !divided {
+		if below, ok := s.denominator(); ok {
 			return value.Quo(value, below), false, true
 		}
 	}
@@ -375,7 +376,7 @@ func (s *numberScanner) mixed(value *big.Rat) *big.Rat {
 // embedded says whether the number at start is part of a word or the exponent of something.
 func (s *numberScanner) embedded(start int) bool {
 	r, _ := utf8.DecodeLastRuneInString(s.text[:start])
-	return start > 0 && (unicode.IsLetter(r) && !afterCommand(s.text[:start]) || r == '_' || r == '^' || r == '.' && start > 1 && isDigit(s.text[start-2]))
+	return start > 0 && (unicode.IsLetter(r) && !afterCommand(s.text[:start]) || r == '_' || r == '^' || r == '.' && start > 1 && isDigit(s.text[start-2]) || s.text[start] == '.' && unicode.IsDigit(r))
 }
 
 // afterCommand says whether a text ends with a LaTeX command or a unit of currency, which may touch a number.

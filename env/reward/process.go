@@ -236,13 +236,16 @@ func readAnswer(text string, object gjson.Result) answer {
 	return answer{verdict: v}
 }
 
+// errNotAsked says that the process ended before the question could be put to it.
+var errNotAsked = errors.New("the reward program ended before it could be asked")
+
 // ask puts one question. The time limit counts from when it is handed to the process.
 func (p *process) ask(ctx context.Context, in Input, timeout time.Duration) (verdict, error) {
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
 	case <-p.done:
-		return verdict{}, &goneError{p.err}
+		return verdict{}, fmt.Errorf("%w: %w", errNotAsked, p.err)
 	case <-ctx.Done():
 		return verdict{}, context.Cause(ctx)
 	}
@@ -274,15 +277,20 @@ func (p *process) ask(ctx context.Context, in Input, timeout time.Duration) (ver
 				return a.verdict, a.err
 			default:
 			}
+			if lines != nil {
+				return verdict{}, fmt.Errorf("%w: %w", errNotAsked, p.err)
+			}
 			return verdict{}, &goneError{p.err}
 		case <-ctx.Done():
 			p.forget(id)
 			return verdict{}, context.Cause(ctx)
 		case <-timer.C:
-			if p.lastLine.Load() < sent.UnixNano() {
-				p.kill(fmt.Errorf("the reward program answered nothing for %s and was ended", timeout))
+			if p.lastLine.Load() >= sent.UnixNano() {
+				p.forget(id) // it answers others
+			} else if !p.kill(fmt.Errorf("the reward program answered nothing for %s and was ended", timeout)) {
+				<-p.done // another question held it up
+				return verdict{}, &goneError{p.err}
 			}
-			p.forget(id)
 			return verdict{}, fmt.Errorf("the reward program did not answer within %s%s", timeout, p.errors.last())
 		}
 	}
@@ -296,10 +304,11 @@ func (p *process) forget(id string) {
 	}
 }
 
-// kill ends the process and all it started. cause is what those get who wait; nil leaves it to how the process ended.
-func (p *process) kill(cause error) {
+// kill ends the process and all it started. cause is what those get who wait; nil leaves it to how the process ended. It
+// returns whether this was the first cause.
+func (p *process) kill(cause error) (first bool) {
 	p.mu.Lock()
-	if p.cause == nil {
+	if first = p.cause == nil && !p.reaped; first {
 		p.cause = cause
 	}
 	if !p.reaped { // afterwards the number may be another process's
@@ -308,6 +317,7 @@ func (p *process) kill(cause error) {
 	p.mu.Unlock()
 	p.end()
 	_ = p.stdout.Close() // a child of the program may hold the other end
+	return first
 }
 
 // end closes the program's input.

@@ -144,12 +144,19 @@ var errProgramClosed = errors.New("the reward program has been ended")
 func (w *worker) ask(ctx context.Context, in Input, timeout time.Duration) (verdict, error) {
 	w.load.Add(1)
 	defer w.load.Add(-1)
-	p, err := w.process(ctx)
-	if err != nil {
-		return verdict{}, err
+	for try := 1; ; try++ {
+		p, err := w.process(ctx)
+		if err != nil {
+			return verdict{}, err
+		}
+		if v, err := p.ask(ctx, in, timeout); !errors.Is(err, errNotAsked) || try == maxNotAsked {
+			return v, err
+		}
 	}
-	return p.ask(ctx, in, timeout)
 }
+
+// maxNotAsked is how many processes may end before a question is put to them.
+const maxNotAsked = 5
 
 // hopeless is after how many failed starts in a row questions are no longer kept waiting for the next.
 const hopeless = 3
@@ -289,7 +296,7 @@ func (o *errorOutput) Write(p []byte) (int, error) {
 func (o *errorOutput) last() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return said(string(o.end))
+	return toldBy(string(o.end))
 }
 
 // note writes a line of our own.
