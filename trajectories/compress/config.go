@@ -105,7 +105,7 @@ func readable(err error) string {
 	lines := make([]string, len(typed.Errors))
 	for i, text := range typed.Errors {
 		text = unknownField.ReplaceAllString(text, "unknown key $1")
-		text = strings.NewReplacer("into struct {", "where a section belongs {", "cannot unmarshal ", "got ", "!!", "", " into ", ", want ").Replace(text)
+		text = strings.NewReplacer("cannot unmarshal ", "got ", "!!", "", " into struct {", ", want a section {", " into ", ", want ").Replace(text)
 		lines[i], _, _ = strings.Cut(text, "{")
 	}
 	return strings.Join(lines, "; ")
