@@ -2,6 +2,7 @@
 package benchmarks
 
 import (
+	"github.com/hermes-env/hermes-env/benchmarks/prompts"
 	"github.com/hermes-env/hermes-env/benchmarks/terminalbench"
 	"github.com/hermes-env/hermes-env/benchmarks/terminaltest"
 	"github.com/hermes-env/hermes-env/env"
@@ -9,5 +10,6 @@ import (
 
 // All returns the definitions of the built-in environments.
 func All() []env.Definition {
-	return append([]env.Definition{terminaltest.Definition()}, terminalbench.Definitions()...)
+	list := append([]env.Definition{terminaltest.Definition()}, terminalbench.Definitions()...)
+	return append(list, prompts.Definition())
 }

@@ -1,0 +1,66 @@
+package prompts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/hermes-env/hermes-env/env/dataset"
+)
+
+// source reads the rows of one dataset as items.
+type source struct {
+	data    *dataset.Dataset
+	own     Config
+	seed    int64
+	check   func(row []byte) error // what keeps a row from being used
+	skipped *skippedRows
+}
+
+// items yields the usable rows in the configured order. Positions and offsets count all rows that could be read.
+func (s *source) items(ctx context.Context) iter.Seq2[dataset.KeyedRow, error] {
+	return func(yield func(dataset.KeyedRow, error) bool) {
+		s.skipped.begin()
+		rows := s.data.Keyed(ctx)
+		if s.own.Shuffle {
+			rows = shuffled(ctx, rows, s.seed)
+		}
+		var seen, taken int64
+		var last error
+		for row, err := range rows {
+			if err != nil {
+				yield(dataset.KeyedRow{}, err)
+				return
+			}
+			if seen++; seen <= s.own.Offset {
+				continue
+			}
+			if s.own.MaxRows > 0 && taken == s.own.MaxRows {
+				return
+			}
+			if err := s.check(row.Data); err != nil {
+				last = fmt.Errorf("%s, row %d: %w", s.data.Info().Name, row.Position+1, err)
+				if s.own.OnBadRow != dataset.BadRowSkips {
+					yield(dataset.KeyedRow{}, fmt.Errorf("%w (env.on_bad_row: skip leaves such rows out)", last))
+					return
+				}
+				s.skipped.add(s.data.Info().Name, 0, row.Position+1, err)
+				continue
+			}
+			taken++
+			if !yield(row, nil) {
+				return
+			}
+		}
+		switch {
+		case taken > 0:
+		case last != nil:
+			yield(dataset.KeyedRow{}, fmt.Errorf("none of the rows can be used; the last problem: %w", last))
+		case s.own.Offset > 0:
+			yield(dataset.KeyedRow{}, fmt.Errorf("env.offset %d leaves out all %d rows of %s: %w", s.own.Offset, seen, s.data.Info().Name, dataset.ErrEmpty))
+		default:
+			yield(dataset.KeyedRow{}, errors.New("the dataset has no rows"))
+		}
+	}
+}
