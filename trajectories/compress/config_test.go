@@ -37,7 +37,7 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"compression: {target_max_tokens: many}": "line 1",
 		"compresion: {}":                         "unknown key compresion",
 		"compression: [1]":                       "line 1",
-		"a: b: c":                                "line 1",
+		"a: b: c":                                "not allowed",
 		"compression: {target_max_tokens: 0}":    "compression.target_max_tokens is 0: want at least 1",
 		"processing: {num_workers: 0, max_concurrent_requests: 0}": "processing.max_concurrent_requests is 0",
 		"processing: {per_trajectory_timeout: -1}":                 "per_trajectory_timeout is -1: want seconds above 0",
