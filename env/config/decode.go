@@ -99,6 +99,7 @@ func (d *decoder) value(s *fieldSpec, old reflect.Value, n *yaml.Node, path stri
 			return v, false
 		}
 		d.object(fields, n, path)
+		d.origins[path] = d.origin.at(n) // an entry of a list or map
 		return v, true
 	}
 	return d.scalar(s, n, path)

@@ -56,6 +56,7 @@ type Env struct {
 	ExtraBody            json.RawMessage `yaml:"extra_body" type:"object" help:"further fields of every chat request, sent as written; messages, model, tools, stream and n belong to the harness"`
 	ToolCallParser       string          `yaml:"tool_call_parser" default:"hermes" help:"parser for tool calls that a server returns as plain text"`
 	ParseToolCalls       string          `yaml:"parse_tool_calls" default:"auto" choices:"auto,always,never" help:"when tool_call_parser reads the text of answers: auto does so for servers of another type than openai, and elsewhere for calls of offered tools that the server left unparsed"`
+	TokenizerName        string          `yaml:"tokenizer_name" nullable:"true" help:"tokenizer and chat template for servers that take token ids and name none themselves (openai.tokenizer_name): a model's folder, or its repository on the Hugging Face hub"`
 	ParallelToolCalls    bool            `yaml:"parallel_tool_calls" default:"false" help:"run the tool calls of one turn side by side instead of in order"`
 	GraceTurn            bool            `yaml:"grace_turn" default:"false" help:"one last model call without tools when max_agent_turns is reached"`
 	RolloutTimeout       Seconds         `yaml:"rollout_timeout" default:"0" min:"0" help:"wall clock the agent has for a rollout; 0 is no limit"`

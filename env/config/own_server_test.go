@@ -68,7 +68,7 @@ func TestAServerOfAnEnvironmentsOwnGetsTheKeyThatWasMeantForIt(t *testing.T) {
 
 func TestAProblemOfAFieldNobodyGaveIsPlacedAtWhatIsAroundIt(t *testing.T) {
 	_, err := loadJudged(t, "environment: judged\nenv:\n  parts:\n    - {}\n")
-	require.ErrorContains(t, err, "x.yaml:4:5: env.parts[0].word: is missing")
+	require.ErrorContains(t, err, "x.yaml:4:7: env.parts[0].word: is missing")
 	_, err = loadJudged(t, "environment: judged\nenv:\n  parts:\n    - word: x\n")
 	require.ErrorContains(t, err, "x.yaml:4:13: env.parts[0].word: is missing")
 }

@@ -212,14 +212,14 @@ openai:
 		{"fields of the original framework that do nothing here", demoEnv + `slurm: true
 env:
   use_wandb: true
-  tokenizer_name: x/y
+  max_reasoning_tokens: 5
   worker_timeout: 3600
 openai_: 1
 `, []string{"env.wandb_name=n", "testing=true"},
 			[]string{
 				`x.yaml:3:1: slurm: known from the original framework but not supported here yet (the harness doesn't read a Slurm allocation; list the servers under openai); remove it, or pass --allow-unsupported to run without it`,
 				`x.yaml:5:3: env.use_wandb: known from the original framework but not supported here yet (no Weights & Biases sink); remove it, or pass --allow-unsupported to run without it`,
-				`x.yaml:6:3: env.tokenizer_name: known from the original framework but not supported here yet (no tokenizer is loaded; token counts come from the server); remove it, or pass --allow-unsupported to run without it`,
+				`x.yaml:6:3: env.max_reasoning_tokens: known from the original framework but not supported here yet (say it in extra_body the way the server wants it); remove it, or pass --allow-unsupported to run without it`,
 				`x.yaml:7:3: env.worker_timeout: known from the original framework but not supported here yet (rollout_timeout limits one rollout); remove it, or pass --allow-unsupported to run without it`,
 				`x.yaml:8:1: openai_: unknown key; did you mean "openai"?`,
 				`flag --testing: known from the original framework but not supported here yet (the test double of the server is now an embedded server); remove it, or pass --allow-unsupported to run without it`,

@@ -11,6 +11,7 @@ type Server struct {
 	BaseURL              string  `yaml:"base_url" default:"https://api.openai.com/v1" affects:"no" help:"address that /chat/completions is added to; most servers want it to end in /v1"`
 	ModelName            string  `yaml:"model_name" help:"name the server knows the model by; required"`
 	ServerType           string  `yaml:"server_type" default:"openai" help:"protocol of the server"`
+	TokenizerName        string  `yaml:"tokenizer_name" nullable:"true" help:"tokenizer and chat template of the model, where the server takes token ids and doesn't render conversations itself: a model's folder, or its repository on the Hugging Face hub; none takes env.tokenizer_name, and else model_name"`
 	APIKey               Secret  `yaml:"api_key" affects:"no" help:"key as text or as $NAME of a variable; an empty text sends none; null picks a variable by the host"`
 	APIKeyEnv            string  `yaml:"api_key_env" nullable:"true" affects:"no" help:"name of the environment variable that holds the key"`
 	Timeout              Seconds `yaml:"timeout" default:"1200" min:"0.001" affects:"no" help:"limit of one request"`

@@ -23,7 +23,6 @@ func Unsupported() []UnsupportedField {
 
 		{"env", "use_wandb", "no Weights & Biases sink", off},
 		{"env", "wandb_name", "no Weights & Biases sink; --run-dir names the run", nil},
-		{"env", "tokenizer_name", "no tokenizer is loaded; token counts come from the server", nil},
 		{"env", "rollout_server_url", "no trainer connection", nil},
 		{"env", "steps_per_eval", "no evaluation during training; run evaluate by itself", []string{"0", "-1"}},
 		{"env", "eval_handling", "no evaluation during training", []string{"none"}},
@@ -47,6 +46,5 @@ func Unsupported() []UnsupportedField {
 		{"openai", "n_kwarg_is_ignored", "one completion is asked for per request", off},
 		{"openai", "rolling_buffer_length", "it had no effect in the original either", nil},
 		{"openai", "num_requests_for_eval", "num_max_requests_at_once limits every request", nil},
-		{"openai", "tokenizer_name", "no tokenizer is loaded; token counts come from the server", []string{"none"}},
 	}
 }
