@@ -171,7 +171,7 @@ func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item I
 
 		*phase = "seal"
 		sealing := time.Now()
-		err = r.seal(ctx, l, tc)
+		err = r.seal(ctx, l, result, tc)
 		*sealed += time.Since(sealing)
 		if err != nil {
 			r.failUnlessCancelled(ctx, rec, trajectories.OutcomeSandboxError, classSandbox, fmt.Errorf("end what the agent left running: %w", err))
@@ -221,9 +221,12 @@ func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item I
 }
 
 // seal separates the agent's part from the verifier's.
-func (r *Runner) seal(ctx context.Context, l leg, tc *toolcontext.Context) error {
-	if l.Limits.KeepProcesses {
+func (r *Runner) seal(ctx context.Context, l leg, result *agentloop.Result, tc *toolcontext.Context) error {
+	switch {
+	case l.Limits.KeepProcesses && result.StopReason != agentloop.StopTimeLimit:
 		return tc.SealKeeping(ctx)
+	case l.Limits.KeepProcesses || l.Limits.KeepServices:
+		return tc.SealServices(ctx)
 	}
 	return tc.Seal(ctx)
 }

@@ -24,6 +24,9 @@ type Limits struct {
 	// KeepProcesses lets what the agent left running live on while Reward runs, for
 	// items whose result is a running service. It then can act during verification.
 	KeepProcesses bool
+	// KeepServices lets those of them live on that are services (sandbox.ServiceKeeper);
+	// so does KeepProcesses when the agent's time was up.
+	KeepServices bool
 }
 
 // Limiter gives items limits of their own.

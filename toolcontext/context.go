@@ -58,6 +58,8 @@ type Context struct {
 	sealed  bool
 	timings Timings
 	spilled map[string]string // digest of the text by file name
+
+	services []sandbox.Service // what the last seal kept
 }
 
 // Timings says where a rollout's time with its sandbox went.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,30 +58,66 @@ func (c *Context) Search(ctx context.Context, pattern, path string) (tools.Searc
 // commands neither see its working directory nor its exported variables, and
 // tools answer as if nothing had been read before. Without a sandbox there is
 // nothing to kill. Its error is an *tools.InfrastructureError.
-func (c *Context) Seal(ctx context.Context) error { return c.seal(ctx, true) }
+func (c *Context) Seal(ctx context.Context) error { return c.seal(ctx, killEverything) }
 
 // SealKeeping is Seal without the killing: what the agent left running stays, for
 // verifiers of services. Such a process can act while the verifier runs.
-func (c *Context) SealKeeping(ctx context.Context) error { return c.seal(ctx, false) }
+func (c *Context) SealKeeping(ctx context.Context) error { return c.seal(ctx, killNothing) }
 
-func (c *Context) seal(ctx context.Context, kill bool) error {
+// SealServices is Seal but for services, which go on (sandbox.ServiceKeeper) and are in
+// Services. A sandbox that can't tell them apart is sealed as by Seal.
+func (c *Context) SealServices(ctx context.Context) error { return c.seal(ctx, killOthers) }
+
+// sealing says what Seal ends.
+type sealing int
+
+const (
+	killEverything sealing = iota
+	killNothing
+	killOthers
+)
+
+// Services returns what the last SealServices kept.
+func (c *Context) Services() []sandbox.Service {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.services)
+}
+
+func (c *Context) seal(ctx context.Context, how sealing) error {
 	ctx, cancel := context.WithTimeout(ctx, c.config.CloseTimeout)
 	defer cancel()
 	if err := c.acquire(ctx); err != nil {
 		return &tools.InfrastructureError{Op: "seal the sandbox", Err: err}
 	}
 	defer c.release()
-	if box, closed := c.current(); box != nil && !closed && kill {
-		if err := box.KillAll(ctx); err != nil {
+	var services []sandbox.Service
+	if box, closed := c.current(); box != nil && !closed && how != killNothing {
+		var err error
+		if services, err = endProcesses(ctx, box, how); err != nil {
 			return &tools.InfrastructureError{Op: "kill what the agent left running", Err: err}
 		}
 	}
+	c.mu.Lock()
+	c.services = services
+	c.mu.Unlock()
 	c.allowRestarts(false)
 	c.state.Detach()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sealed = true
 	return nil
+}
+
+// endProcesses ends what runs in a sandbox, but for services where they are to be kept.
+func endProcesses(ctx context.Context, box sandbox.Sandbox, how sealing) ([]sandbox.Service, error) {
+	if k, ok := box.(sandbox.ServiceKeeper); ok && how == killOthers {
+		kept, err := k.KillOthers(ctx)
+		if !errors.Is(err, sandbox.ErrUnsupported) {
+			return kept, err
+		}
+	}
+	return nil, box.KillAll(ctx)
 }
 
 // allowRestarts says whether the sandbox may start again when it ends by itself: not

@@ -64,3 +64,9 @@ type Snapshotter interface {
 	// no sandbox uses it.
 	Snapshot(ctx context.Context) (image string, release func(context.Context) error, err error)
 }
+
+// DiskMeter knows how much a sandbox has written.
+type DiskMeter interface {
+	// Written returns the bytes of what differs from the image.
+	Written(ctx context.Context) (int64, error)
+}

@@ -73,9 +73,10 @@ type Metadata struct {
 	// ExpertMinutes, JuniorMinutes and EstimatedDuration are the author's estimates; 0: none.
 	ExpertMinutes, JuniorMinutes float64
 	EstimatedDuration            time.Duration
-	// KeepProcesses asks that what the agent left running goes on while the verifier runs
-	// (keep_processes, of hermes-env).
-	KeepProcesses bool
+	// KeepProcesses says what of the agent's processes goes on while the verifier runs:
+	// "auto" (services), "always" (all) or "never"; empty where the task does not say
+	// (keep_processes, of hermes-env; true and false are "always" and "never").
+	KeepProcesses string
 	// Raw is the whole table as a JSON object, keys in the file's order.
 	Raw json.RawMessage
 }

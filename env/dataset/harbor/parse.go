@@ -145,8 +145,30 @@ func (t *table) metadata() Metadata {
 			}
 		}
 	}
-	m.KeepProcesses = sub.boolean("keep_processes", false)
+	m.KeepProcesses = sub.keepProcesses()
 	return m
+}
+
+// keepProcesses reads the key of that name: a word, or a truth value for two of them.
+func (t *table) keepProcesses() string {
+	const key = "keep_processes"
+	v, ok := t.take(key)
+	if !ok {
+		return ""
+	}
+	switch v := v.(type) {
+	case bool:
+		if v {
+			return "always"
+		}
+		return "never"
+	case string:
+		if v == "auto" || v == "always" || v == "never" {
+			return v
+		}
+	}
+	t.mustBe(key, `"auto", "always" or "never"`, v)
+	return ""
 }
 
 // agent reads [agent], or [steps.agent] over the task's.

@@ -17,6 +17,7 @@ import (
 var (
 	_ sandbox.Changer     = (*Sandbox)(nil)
 	_ sandbox.Snapshotter = (*Sandbox)(nil)
+	_ sandbox.DiskMeter   = (*Sandbox)(nil)
 )
 
 // notTheAgents are what differs from the image in every container: the server, its
@@ -148,6 +149,15 @@ func (s *box) Snapshot(ctx context.Context) (string, func(context.Context) error
 		}
 		return nil
 	}, nil
+}
+
+// Written returns the size of what differs from the image; see sandbox.DiskMeter.
+func (s *box) Written(ctx context.Context) (int64, error) {
+	n, err := s.provider.engine.written(ctx, s.container)
+	if err != nil {
+		return 0, fmt.Errorf("ask for what container %s has written: %w", s.info.ID, err)
+	}
+	return n, nil
 }
 
 // Clean makes an empty directory; see sandbox.Cleaner.

@@ -44,6 +44,18 @@ func (e *engine) imageUser(ctx context.Context, id string) (string, error) {
 	return info.User, err
 }
 
+// written returns the bytes of a container's own layer.
+func (e *engine) written(ctx context.Context, id string) (int64, error) {
+	found, _, err := e.api.ContainerInspectWithRaw(ctx, id, true)
+	if err != nil {
+		return 0, translate(err)
+	}
+	if found.ContainerJSONBase == nil || found.SizeRw == nil {
+		return 0, fmt.Errorf("the engine does not say how large container %s is", id)
+	}
+	return *found.SizeRw, nil
+}
+
 // commit makes an image of a container's files; instructions are those of a Dockerfile.
 func (e *engine) commit(ctx context.Context, id string, instructions []string) (string, error) {
 	made, err := e.api.ContainerCommit(ctx, id, container.CommitOptions{Pause: true, Changes: instructions})

@@ -27,6 +27,9 @@ const (
 	requestClose
 	requestClean
 	requestRemove
+	requestKillOthers
+	requestWatch
+	requestWatched
 )
 
 // newRequest starts the message of a request.

@@ -136,6 +136,7 @@ type server struct {
 	idle      time.Duration // how long the client may be silent; 0 is for ever
 	relay     *relay        // nil where the sandbox has no proxy
 	disk      *diskWatch    // nil where nothing bounds what is written
+	watched   pathWatch
 
 	bulkIn, bulkOut *bulk // the stream's ends
 }
@@ -279,6 +280,7 @@ func (s *server) close() error {
 	if s.relay != nil {
 		_ = s.relay.listener.Close() // nobody waits for it
 	}
+	s.watched.end()
 	if s.provider == nil {
 		return os.RemoveAll(s.stateDir)
 	}
@@ -357,6 +359,10 @@ func (s *server) answer(ctx context.Context, ch *channel, kind requestKind, d *d
 			return err
 		}
 		if err := s.box.KillAll(ctx); err != nil {
+			return err
+		}
+	case requestKillOthers, requestWatch, requestWatched:
+		if err := s.answerServices(ctx, kind, d, reply); err != nil {
 			return err
 		}
 	case requestClean, requestRemove:

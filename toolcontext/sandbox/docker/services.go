@@ -1,0 +1,61 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+)
+
+var (
+	_ sandbox.ServiceKeeper = (*Sandbox)(nil)
+	_ sandbox.Watcher       = (*Sandbox)(nil)
+	_ sandbox.ServiceKeeper = (*server)(nil)
+	_ sandbox.Watcher       = (*server)(nil)
+)
+
+// KillOthers ends everything but services; see sandbox.ServiceKeeper. A container that
+// ends meanwhile has none left.
+func (s *server) KillOthers(ctx context.Context) ([]sandbox.Service, error) {
+	c := s.awake(ctx)
+	kept, err := c.KillOthers(ctx)
+	if err = s.restarted(ctx, c, err); errors.Is(err, sandbox.ErrRestarted) {
+		return nil, nil
+	}
+	return kept, err
+}
+
+// Watch begins to note changes; see sandbox.Watcher.
+func (s *server) Watch(ctx context.Context, dirs []string) error {
+	return s.current().Watch(ctx, dirs)
+}
+
+// Watched returns what was noted; see sandbox.Watcher.
+func (s *server) Watched(ctx context.Context, end bool) ([]sandbox.WatchEvents, bool, error) {
+	return s.current().Watched(ctx, end)
+}
+
+// KillOthers ends everything but services; see sandbox.ServiceKeeper.
+func (s *box) KillOthers(ctx context.Context) ([]sandbox.Service, error) {
+	if k, ok := s.driver.(sandbox.ServiceKeeper); ok {
+		return k.KillOthers(ctx)
+	}
+	return nil, fmt.Errorf("keep services without the server in the container: %w", sandbox.ErrUnsupported)
+}
+
+// Watch begins to note changes; see sandbox.Watcher.
+func (s *box) Watch(ctx context.Context, dirs []string) error {
+	if w, ok := s.driver.(sandbox.Watcher); ok {
+		return w.Watch(ctx, dirs)
+	}
+	return fmt.Errorf("watch directories without the server in the container: %w", sandbox.ErrUnsupported)
+}
+
+// Watched returns what was noted; see sandbox.Watcher.
+func (s *box) Watched(ctx context.Context, end bool) ([]sandbox.WatchEvents, bool, error) {
+	if w, ok := s.driver.(sandbox.Watcher); ok {
+		return w.Watched(ctx, end)
+	}
+	return nil, false, fmt.Errorf("watch directories without the server in the container: %w", sandbox.ErrUnsupported)
+}

@@ -1,0 +1,41 @@
+package local
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+)
+
+var _ sandbox.ServiceKeeper = (*Sandbox)(nil)
+
+// KillOthers ends everything but services; see sandbox.ServiceKeeper.
+func (s *Sandbox) KillOthers(ctx context.Context) ([]sandbox.Service, error) {
+	done, err := s.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if s.commands.Load() == 0 && !s.everything() {
+		return nil, nil
+	}
+	kept, err := keepServices(ctx, s.scope(), s.provider.config.KillWait)
+	if err != nil {
+		return nil, fmt.Errorf("end all but the services of sandbox %s: %w", s.info.ID, err)
+	}
+	return kept, nil
+}
+
+// nativeAppend appends a word as this machine stores it.
+func nativeAppend(b []byte, word uint32) []byte { return binary.NativeEndian.AppendUint32(b, word) }
+
+// addressString writes an address as in "127.0.0.1:80".
+func addressString(raw []byte, port int) string {
+	address, ok := netip.AddrFromSlice(raw)
+	if !ok {
+		return fmt.Sprintf("?:%d", port)
+	}
+	return netip.AddrPortFrom(address.Unmap(), uint16(port)).String()
+}
