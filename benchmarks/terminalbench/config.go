@@ -22,6 +22,9 @@ const (
 	timeoutFixed     = "fixed"
 	verifySame       = "same"
 	verifyFresh      = "fresh"
+	keepServices     = "auto"
+	keepAll          = "always"
+	keepNone         = "never"
 	tamperingCore    = "core"
 	tamperingNote    = "note"
 	tamperingFail    = "fail"
@@ -52,6 +55,7 @@ type Config struct {
 	StorageMB             int64          `yaml:"storage_mb" default:"0" min:"0" unit:"MiB" help:"what every task's container may write; 0 is the task's own"`
 	Network               string         `yaml:"network" default:"task" choices:"task,none,public" help:"what every task's container can reach; task is the task's own"`
 	VerifyIn              string         `yaml:"verify_in" default:"same" choices:"same,fresh" help:"where the tests run: in the agent's container once its processes are dead, or in a fresh one made from its files"`
+	KeepProcesses         string         `yaml:"keep_processes" default:"auto" choices:"auto,always,never" help:"what of the agent's processes goes on while the tests run, where the task does not say: auto keeps services, which are those that listen and what belongs with them, always keeps all as Harbor does, never none; what is kept is recorded, and a reward it may have had a hand in does not count"`
 	OnTampering           string         `yaml:"on_tampering" default:"core" choices:"core,note,fail,fresh-tools" help:"when the agent changed programs that tests rely on, which is always noted: core restores the shells, env and preloaded libraries and runs the tests in a fresh container; fresh-tools does so with every program of the kind; fail leaves the rollout unscored; note runs the tests all the same"`
 	DetectSetupFailures   bool           `yaml:"detect_setup_failures" default:"true" help:"tests that could not install their own tools (no network, no package) are trouble with the infrastructure instead of a 0"`
 	ExitCodeFallback      bool           `yaml:"exit_code_fallback" default:"false" help:"without a reward file the exit code of the tests decides, as in the original: mind that most tests end with 0 whatever happened"`
@@ -121,6 +125,7 @@ func (c *Config) deviations(common config.Env, defaults Config) []string {
 	add(c.Network != "task", "network %s for every task", c.Network)
 	add(c.ForceBuild, "images built here instead of the published ones (force_build)")
 	add(c.VerifyIn == verifyFresh, "tests in a fresh container (verify_in)")
+	add(c.VerifyIn == verifySame && c.KeepProcesses == keepNone, "no service of the agent's goes on while the tests run (keep_processes never)")
 	add(c.OnTampering != tamperingCore && c.OnTampering != tamperingNote, "on_tampering %s", c.OnTampering)
 	add(c.ExitCodeFallback, "the exit code counts where there is no reward (exit_code_fallback)")
 	return list

@@ -158,10 +158,15 @@ func (e *Environment) limits(p part) env.Limits {
 	if e.own.TimeoutMode == timeoutFixed {
 		tests = e.own.TestTimeout.Duration()
 	}
+	times := time.Duration(1 + e.own.VerifierRetries)
+	if p.keep != keepNone {
+		times *= 2 // a verification in doubt is repeated
+	}
 	return env.Limits{
 		Agent:         p.agentTimeout,
-		Verify:        tests*time.Duration(1+e.own.VerifierRetries) + verifyOverhead,
-		KeepProcesses: p.keep && e.own.VerifyIn == verifySame,
+		Verify:        tests*times + verifyOverhead,
+		KeepProcesses: p.keep == keepAll,
+		KeepServices:  p.keep == keepServices,
 	}
 }
 

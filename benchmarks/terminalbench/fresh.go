@@ -41,15 +41,20 @@ func (v *verification) copied(ctx context.Context) (sandbox.Sandbox, error) {
 		return nil, infra("make an image of the agent's files", err)
 	}
 	v.closers = append(v.closers, release)
-	box, err := v.tc.Another(ctx, func(s *sandbox.Spec) {
-		s.Image, s.Build, s.BuildOptions, s.Compose, s.Healthcheck = image, "", sandbox.BuildOptions{}, nil, nil
-		s.Network, s.AllowedHosts = v.task.verifierNetwork(v.part, s.Network, s.AllowedHosts)
-	})
+	box, err := v.boxOf(ctx, image)
 	if err != nil {
 		return nil, err
 	}
 	v.closers = append(v.closers, box.Close)
 	return box, nil
+}
+
+// boxOf makes a sandbox of an image of the agent's files.
+func (v *verification) boxOf(ctx context.Context, image string) (sandbox.Sandbox, error) {
+	return v.tc.Another(ctx, func(s *sandbox.Spec) {
+		s.Image, s.Build, s.BuildOptions, s.Compose, s.Healthcheck = image, "", sandbox.BuildOptions{}, nil, nil
+		s.Network, s.AllowedHosts = v.task.verifierNetwork(v.part, s.Network, s.AllowedHosts)
+	})
 }
 
 // restored makes a sandbox from the task's own image with the agent's changes, but

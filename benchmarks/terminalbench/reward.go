@@ -26,6 +26,8 @@ const (
 	classTestsTimeout = "VerifierTimeoutError"
 	classSetup        = "verifier_setup"   // the verifier could not install its tools
 	classTampering    = "tampering"        // the agent changed what the verifier relies on
+	classTampered     = "tampered"         // something acted on the tests while they ran
+	classServicesLost = "services_lost"    // the tests could not run where the agent's services are
 	classDiskFull     = "disk_full"        // no room for the tests
 	classNoShell      = "no_interpreter"   // the tests' interpreter is gone
 	classBadTask      = "invalid_task"     // the task itself can't be verified

@@ -64,18 +64,6 @@ func TestStepsShareAContainerAndAreScoredOneByOne(t *testing.T) {
 	require.Equal(t, classNoReward, outcome(b.run()["mean"]))
 }
 
-func TestAServiceIsThereForTheTestsWhereTheTaskSaysSo(t *testing.T) {
-	b := newBench(t)
-	const serve = "#!/bin/sh\n(setsid httpd -f -p 8080 -h /work > /dev/null 2>&1 &)\nsleep 0.3; echo 42 > /work/answer\n"
-	own := files{"tests/test.sh": "#!/bin/sh\nif [ \"$(wget -q -O - http://127.0.0.1:8080/answer)\" = 42 ]; then echo 1 > /logs/verifier/reward.txt; else echo 0 > /logs/verifier/reward.txt; fi\n"}
-	writeTask(t, b.root, "killed", serve, own)
-	own["task.toml"] = "[metadata]\nkeep_processes = true\n[verifier]\ntimeout_sec = 20\n[environment]\nallow_internet = false\n"
-	writeTask(t, b.root, "kept", serve, own)
-	records := b.run()
-	require.Equal(t, "1", outcome(records["kept"]), "%s", records["kept"].Metadata)
-	require.Equal(t, "0", outcome(records["killed"]))
-}
-
 // A process killed while its containers run, and resumed: nothing is lost or run
 // twice, and no container or image stays.
 func TestAKilledRunGoesOnAndItsContainersAreSwept(t *testing.T) {

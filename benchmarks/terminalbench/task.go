@@ -45,7 +45,8 @@ type part struct {
 	verifierEnv                map[string]string
 	minReward                  map[string]float64
 	healthcheck                *harbor.Healthcheck
-	keep, last                 bool
+	keep                       string // what of the agent's processes the tests find: keepServices, keepAll or keepNone
+	last                       bool
 }
 
 // stops says whether a reward is too low for the steps that follow.
@@ -87,12 +88,12 @@ func (e *Environment) newTask(h *harbor.Task) (*task, error) {
 	t.env, t.solutionEnv = expand(c.Environment.Env), c.SolutionEnv
 	if !t.staged {
 		p := e.newPart(c.Agent, c.Verifier, expand)
-		p.instruction, p.tests, p.solution, p.keep, p.last = h.Instruction, h.TestsDir(), h.SolutionDir(), c.Metadata.KeepProcesses, true
+		p.instruction, p.tests, p.solution, p.keep, p.last = h.Instruction, h.TestsDir(), h.SolutionDir(), e.keeps(c), true
 		t.parts = []part{p}
 	}
 	for i, s := range h.Steps {
 		p := e.newPart(s.Agent, s.Verifier, expand)
-		p.name, p.instruction, p.keep, p.last = s.Name, s.Instruction, c.Metadata.KeepProcesses, i == len(h.Steps)-1
+		p.name, p.instruction, p.keep, p.last = s.Name, s.Instruction, e.keeps(c), i == len(h.Steps)-1
 		p.sharedTests, p.solution = h.TestsDir(), filepath.Join(s.Dir, "solution")
 		if s.HasTests {
 			p.tests = filepath.Join(s.Dir, "tests")
@@ -107,6 +108,17 @@ func (e *Environment) newTask(h *harbor.Task) (*task, error) {
 		return nil, fmt.Errorf("task %s: %w", t.name, err)
 	}
 	return t, nil
+}
+
+// keeps says what of the agent's processes the tests of a task find.
+func (e *Environment) keeps(c harbor.Config) string {
+	switch {
+	case e.own.VerifyIn == verifyFresh:
+		return keepNone // none can survive
+	case c.Metadata.KeepProcesses != "":
+		return c.Metadata.KeepProcesses
+	}
+	return e.own.KeepProcesses
 }
 
 func (e *Environment) newPart(agent harbor.Agent, verifier harbor.Verifier, expand func(map[string]string) map[string]string) part {

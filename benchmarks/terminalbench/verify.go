@@ -50,23 +50,34 @@ type verification struct {
 	user     sandbox.Sandbox // for running the tests: box, or another way into it
 	changes  []sandbox.Change
 	tampered []tampering
+
+	copy         string            // an image of the agent's files from before the tests, "" where there is none
+	second       bool              // this is the second verification
+	watching     bool              // the tests and their results are watched
+	given        map[string]string // what the tests are made of
+	rewardWrites int               // how often a reward was written while the tests ran
+	doubts       []doubt           // of the last run of the tests
 }
 
 // verifierReport is metadata.verifier of a record.
 type verifierReport struct {
-	Skipped    string          `json:"skipped,omitempty"`     // why no tests ran
-	RewardFile string          `json:"reward_file,omitempty"` // the file that counted
-	ExitCode   *int            `json:"exit_code,omitempty"`   // of test.sh
-	Seconds    float64         `json:"seconds,omitempty"`     // of the last run of test.sh
-	Tries      int             `json:"tries,omitempty"`       // runs of test.sh
-	In         string          `json:"verified_in,omitempty"` // "fresh" when in a container of its own
-	FellBack   bool            `json:"exit_code_fallback,omitempty"`
-	Output     string          `json:"test_stdout,omitempty"`
-	Cut        bool            `json:"test_stdout_cut,omitempty"`
-	CTRF       json.RawMessage `json:"ctrf,omitempty"`
-	Tampering  []tampering     `json:"tampering,omitempty"`
-	Diff       *storedDiff     `json:"sandbox_diff,omitempty"`
-	Notes      []string        `json:"notes,omitempty"`
+	Skipped    string            `json:"skipped,omitempty"`     // why no tests ran
+	RewardFile string            `json:"reward_file,omitempty"` // the file that counted
+	ExitCode   *int              `json:"exit_code,omitempty"`   // of test.sh
+	Seconds    float64           `json:"seconds,omitempty"`     // of the last run of test.sh
+	Tries      int               `json:"tries,omitempty"`       // runs of test.sh
+	In         string            `json:"verified_in,omitempty"` // "fresh" when in a container of its own
+	FellBack   bool              `json:"exit_code_fallback,omitempty"`
+	Output     string            `json:"test_stdout,omitempty"`
+	Cut        bool              `json:"test_stdout_cut,omitempty"`
+	CTRF       json.RawMessage   `json:"ctrf,omitempty"`
+	Tampering  []tampering       `json:"tampering,omitempty"`
+	Diff       *storedDiff       `json:"sandbox_diff,omitempty"`
+	Keep       string            `json:"keep_processes,omitempty"` // what of the agent's processes was to go on, when not the default
+	Kept       []sandbox.Service `json:"kept_processes,omitempty"`
+	Doubts     []string          `json:"doubts,omitempty"`   // why the first verification did not count by itself
+	Repeated   string            `json:"repeated,omitempty"` // what came of the second one
+	Notes      []string          `json:"notes,omitempty"`
 }
 
 // verify scores what is in the sandbox with the tests of one part of a task.
@@ -116,39 +127,64 @@ func (v *verification) run(ctx context.Context, result *agentloop.Result) (env.S
 	if v.e.own.OnTampering == tamperingFail && len(v.tampered) > 0 {
 		return env.Score{}, failure(classTampering, "the agent changed what the verifier relies on: %s", v.tampered[0])
 	}
-	if v.e.own.VerifyIn == verifyFresh || v.needsFresh() || len(toRestore(v.e.own.OnTampering, v.changes)) > 0 {
+	restore := len(toRestore(v.e.own.OnTampering, v.changes)) > 0
+	switch v.keptRunning(); {
+	case v.e.own.VerifyIn == verifyFresh || v.needsFresh() || restore:
 		if err := v.freshBox(ctx); err != nil {
 			return env.Score{}, err
 		}
+	case v.guarded():
+		v.copyFiles(ctx)
 	}
+	score, err := v.tests(ctx, limit, left)
+	switch {
+	case err == nil && score.Value <= 0 && len(v.report.Kept) > 0 && v.report.In == verifyFresh:
+		return env.Score{}, failure(classServicesLost, "the tests had to run in a fresh container, without what the agent left running (%s), and gave %g", v.report.Kept[0], score.Value)
+	case len(v.doubts) > 0 && !toolcontext.IsInfrastructure(err) && ctx.Err() == nil:
+		return v.repeat(ctx, limit, score, err)
+	}
+	return score, err
+}
+
+// tests runs the tests until they end within their limit, as often as is allowed, and
+// scores what they left.
+func (v *verification) tests(ctx context.Context, limit time.Duration, left bool) (env.Score, error) {
 	if err := v.enter(ctx); err != nil {
 		return env.Score{}, err
 	}
-	var ran sandbox.Result
-	for {
+	defer v.hideTests(ctx)
+	for tries := 1; ; tries++ {
 		v.report.Tries++
 		if err := v.placeTests(ctx); err != nil {
 			return env.Score{}, err
 		}
-		if ran, err = v.runTests(ctx, limit); err != nil {
+		ran, err := v.runTests(ctx, limit)
+		if err != nil {
+			return env.Score{}, err
+		}
+		if err := v.lookBack(ctx, ran); err != nil {
 			return env.Score{}, err
 		}
 		if err := v.endTests(ctx); err != nil {
 			return env.Score{}, err
 		}
-		if !ran.TimedOut || left || v.report.Tries > v.e.own.VerifierRetries {
-			break
+		files, err := readVerifierFiles(ctx, v.root)
+		if err != nil {
+			return env.Score{}, infra("read "+verifierDir, err)
 		}
-	}
-	defer v.hideTests(ctx)
-	if ran.TimedOut {
-		if left {
+		if err := v.lookAfter(ctx, files, ran.ExitCode); err != nil {
+			return env.Score{}, err
+		}
+		switch {
+		case !ran.TimedOut:
+			return v.score(files, ran)
+		case left:
 			v.report.Skipped = fmt.Sprintf("the task's time of %s was up while the tests ran", seconds(v.e.own.TaskTimeout.Duration()))
 			return env.Score{Value: 0}, nil
+		case tries > v.e.own.VerifierRetries:
+			return env.Score{}, failure(classTestsTimeout, "the tests did not end within %s (%d tries)", seconds(limit), tries)
 		}
-		return env.Score{}, failure(classTestsTimeout, "the tests did not end within %s (%d tries)", seconds(limit), v.report.Tries)
 	}
-	return v.score(ctx, ran)
 }
 
 // testLimit is how long the tests may take; left says that it is what is left of the
@@ -243,19 +279,12 @@ func (v *verification) placeTests(ctx context.Context) error {
 			return v.transferFailed("empty "+dir, err)
 		}
 	}
-	sources := []string{v.part.tests}
-	if v.part.sharedTests != "" {
-		sources = []string{v.part.sharedTests, v.part.tests}
-	}
-	for _, dir := range sources {
-		if dir == "" {
-			continue
-		}
+	for _, dir := range v.part.testFolders() {
 		if err := uploadFolder(ctx, v.root, dir, testsDir); err != nil {
 			return v.transferFailed("put the tests into "+testsDir, err)
 		}
 	}
-	return nil
+	return v.watchTests(ctx)
 }
 
 // transferFailed sorts what went wrong with the sandbox's files: a disk that the
@@ -303,7 +332,7 @@ func (v *verification) runTests(ctx context.Context, limit time.Duration) (sandb
 // endTests ends what the tests left running, so that nothing writes a reward any more
 // once they have ended.
 func (v *verification) endTests(ctx context.Context) error {
-	if v.part.keep && !v.part.last {
+	if v.part.keep == keepAll && !v.part.last {
 		return nil // the next part needs the services
 	}
 	const op = "end what the tests left running"
@@ -321,7 +350,11 @@ func (v *verification) endTests(ctx context.Context) error {
 			return infra(op, err)
 		}
 	}
-	if err := v.box.KillAll(ctx); err != nil {
+	end := v.box.KillAll
+	if k, ok := v.box.(sandbox.ServiceKeeper); ok && v.guarded() && !v.part.last {
+		end = func(ctx context.Context) error { _, err := k.KillOthers(ctx); return err }
+	}
+	if err := end(ctx); err != nil {
 		return infra(op, err)
 	}
 	if inner {
@@ -333,11 +366,7 @@ func (v *verification) endTests(ctx context.Context) error {
 }
 
 // score turns what the tests left into a score or a failure with a name.
-func (v *verification) score(ctx context.Context, ran sandbox.Result) (env.Score, error) {
-	files, err := readVerifierFiles(ctx, v.root)
-	if err != nil {
-		return env.Score{}, infra("read "+verifierDir, err)
-	}
+func (v *verification) score(files verifierFiles, ran sandbox.Result) (env.Score, error) {
 	if json.Valid(files.ctrf) {
 		v.report.CTRF = files.ctrf
 	}
@@ -410,6 +439,11 @@ func infra(op string, err error) error {
 
 // seconds writes a length of time as people read it in a configuration.
 func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
+
+// testFolders are the folders that go to /tests, one over the other.
+func (p part) testFolders() []string {
+	return slices.DeleteFunc([]string{p.sharedTests, p.tests}, func(dir string) bool { return dir == "" })
+}
 
 // testCommand is how the tests are started: by their own first line where they have
 // one, as a shell's otherwise.
