@@ -87,6 +87,24 @@ type EnvStatus struct {
 	EnvWeight           float64 `json:"env_weight"`
 }
 
+// MarshalJSON writes fractions with a point, as clients of the original see them.
+func (s EnvStatus) MarshalJSON() ([]byte, error) {
+	var e encoder
+	e.key("current_step")
+	e.int(s.CurrentStep)
+	e.key("queue_size")
+	e.int(s.QueueSize)
+	e.key("unallocated_fraction")
+	e.float(s.UnallocatedFraction)
+	e.key("self_queue_size")
+	e.int(s.SelfQueueSize)
+	e.key("max_group_size")
+	e.int(s.MaxGroupSize)
+	e.key("env_weight")
+	e.float(s.EnvWeight)
+	return append(e.dst, '}'), e.err
+}
+
 // Posted is the reply to /scored_data.
 type Posted struct {
 	Status     string `json:"status"`
