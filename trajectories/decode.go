@@ -84,6 +84,10 @@ func DecodeRollout(line []byte) (*Rollout, error) {
 			keep(decodeTime(&r.StartedAt, "started_at", v))
 		case "finished_at":
 			keep(decodeTime(&r.FinishedAt, "finished_at", v))
+		case "token_sequences":
+			keep(decodeSequences(r, v))
+		case "not_trainable":
+			r.NotTrainable = v.String()
 		case "metadata":
 			if v.IsObject() {
 				r.Metadata = json.RawMessage(v.Raw)

@@ -88,6 +88,7 @@ func AppendRollout(dst []byte, r *Rollout) ([]byte, error) {
 	e.integer("retries", int64(r.Retries))
 	e.time("started_at", r.StartedAt)
 	e.time("finished_at", r.FinishedAt)
+	e.sequences(r)
 	if r.Metadata != nil {
 		e.key("metadata")
 		var compact bytes.Buffer
@@ -160,6 +161,11 @@ func (r *Rollout) check() error {
 	}
 	if err := r.Timings.check(); err != nil {
 		return err
+	}
+	for i, s := range r.Sequences {
+		if err := s.check(); err != nil {
+			return fmt.Errorf("token sequence %d: %w", i, err)
+		}
 	}
 	if r.Metadata != nil {
 		trimmed := bytes.TrimSpace(r.Metadata)

@@ -15,14 +15,20 @@ import (
 type Group struct {
 	Step      int // number of the group in the run; a run writes each once
 	Sequences []Sequence
+	// Size is written as group_overrides.group_size, for a group that has more
+	// sequences than rollouts; 0 leaves it out.
+	Size int
 }
 
 // Sequence is one rollout of a group. Masks has the length of Tokens and holds
 // -100 where nothing is trained and the token itself elsewhere. Where both are
 // nil, PlaceholderTokens takes their place.
 type Sequence struct {
-	Tokens   []int
-	Masks    []int
+	Tokens []int
+	Masks  []int
+	// Logprobs are those the tokens were sampled with, 1 where Masks is -100; all
+	// sequences of a group have them or none.
+	Logprobs []float64
 	Score    float64 // finite
 	Messages []chat.Message
 }
@@ -77,6 +83,13 @@ func AppendGroup(dst []byte, g Group, includeMessages bool) ([]byte, error) {
 		dst = appendFloat(dst, s.Score)
 	}
 	dst = append(dst, `], "advantages": [], "ref_logprobs": []`...)
+	if g.Sequences[0].Logprobs != nil {
+		dst = append(dst, `, "inference_logprobs": [`...)
+		for i, s := range g.Sequences {
+			dst = appendFloats(separate(dst, i), s.Logprobs, ", ")
+		}
+		dst = append(dst, ']')
+	}
 	if includeMessages {
 		dst = append(dst, `, "messages": [`...)
 		for i, s := range g.Sequences {
@@ -85,7 +98,11 @@ func AppendGroup(dst []byte, g Group, includeMessages bool) ([]byte, error) {
 		}
 		dst = append(dst, ']')
 	}
-	return append(dst, `, "group_overrides": {}, "overrides": [], "images": []}`...), nil
+	dst = append(dst, `, "group_overrides": {`...)
+	if g.Size > 0 {
+		dst = strconv.AppendInt(append(dst, `"group_size": `...), int64(g.Size), 10)
+	}
+	return append(dst, `}, "overrides": [], "images": []}`...), nil
 }
 
 func (g *Group) check() error {
@@ -101,6 +118,14 @@ func (g *Group) check() error {
 		}
 		if len(s.Tokens) != len(s.Masks) {
 			return fmt.Errorf("sequence %d has %d tokens and %d mask values", i, len(s.Tokens), len(s.Masks))
+		}
+		if (s.Logprobs == nil) != (g.Sequences[0].Logprobs == nil) || s.Logprobs != nil && len(s.Logprobs) != len(s.Tokens) {
+			return fmt.Errorf("sequence %d has %d tokens and %d log-probabilities", i, len(s.Tokens), len(s.Logprobs))
+		}
+		for _, p := range s.Logprobs {
+			if !finite(p) {
+				return fmt.Errorf("sequence %d has the log-probability %v, not a finite number", i, p)
+			}
 		}
 		for j, m := range s.Messages {
 			if m.IsZero() {

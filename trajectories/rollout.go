@@ -40,6 +40,9 @@ type Rollout struct {
 	StartedAt  time.Time
 	FinishedAt time.Time
 
+	Sequences    []TokenSequence // of a token-exact session, one per branch; left out when empty
+	NotTrainable string          // why the tokens of the rollout are incomplete; left out when ""
+
 	Metadata json.RawMessage // a JSON object of the environment's own; left out when nil
 	Messages []chat.Message  // the whole conversation
 }
