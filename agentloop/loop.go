@@ -75,6 +75,9 @@ func Run(ctx context.Context, cfg Config, messages []chat.Message) (*Result, err
 		ids:   make(map[string]bool),
 		start: time.Now(),
 	}
+	if session, ok := cfg.Model.(model.Session); ok {
+		defer func() { l.result.Sequences = session.Sequences() }()
+	}
 	if l.tools != nil {
 		l.offered = l.tools.Definitions()
 	}

@@ -1,10 +1,10 @@
 package agentloop
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/agentloop/model"
 )
 
 // StopReason says why a loop ended.
@@ -63,10 +63,10 @@ type Turn struct {
 // tool call has its result.
 type Result struct {
 	Messages          []chat.Message
-	ManagedState      json.RawMessage // state of a token-exact session, nil without one
-	TurnsUsed         int             // model calls attempted, a failing last one included
-	FinishedNaturally bool            // the model answered without tool calls
-	ReasoningPerTurn  []string        // one entry per answer, "" when it had none
+	Sequences         []model.Sequence // tokens so far of a token-exact session, nil without one
+	TurnsUsed         int              // model calls attempted, a failing last one included
+	FinishedNaturally bool             // the model answered without tool calls
+	ReasoningPerTurn  []string         // one entry per answer, "" when it had none
 	ToolErrors        []ToolError
 	ToolCalls         int // calls the model made
 	InvalidToolCalls  int // calls that could not run: unknown tool, broken or cut arguments

@@ -37,7 +37,7 @@ func (r *Runner) act(ctx context.Context, rollout string, item Item, stored *tra
 	c := r.opts.Config
 	temperature := c.AgentTemperature
 	cfg := agentloop.Config{
-		Model: r.opts.Model,
+		Model: l.client,
 		Tools: limitedTools{Tools: tc, slots: r.toolSlots},
 		Stop: []agentloop.StopCondition{
 			agentloop.MaxTurns(c.MaxAgentTurns),

@@ -227,9 +227,10 @@ func (r *Runner) groupDone(g *group) error {
 		r.opts.Observer.Warn(fmt.Sprintf("group %d (item %q) is left out of the group file: all %d scores are %g (env.ensure_scores_are_not_same)", g.step, g.item.ID, g.size, *members[0].Score))
 		return nil
 	}
-	line := trajectories.Group{Step: g.step}
-	for _, m := range members {
-		line.Sequences = append(line.Sequences, trajectories.Sequence{Score: *m.Score, Messages: m.Messages})
+	line, why := groupLine(g.step, members)
+	if why != "" {
+		r.opts.Observer.Warn(fmt.Sprintf("group %d (item %q) is left out of the group file: %s", g.step, g.item.ID, why))
+		return nil
 	}
 	if err := r.opts.Groups.Write(line); err != nil {
 		return fmt.Errorf("write group %d: %w", g.step, err)

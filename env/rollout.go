@@ -83,6 +83,12 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 		return rec, err
 	}
 	rec.Messages = legs[0].Prompt
+	finish, err := r.openSession(rec, legs)
+	if err != nil {
+		r.fail(rec, trajectories.OutcomeVerifierError, classModel, err)
+		return rec, err
+	}
+	defer finish()
 	spec, err := r.sandboxSpec(item, rec.ID)
 	if err != nil {
 		r.fail(rec, trajectories.OutcomeVerifierError, classEnvironment, err)

@@ -31,6 +31,9 @@ type Options struct {
 	Model       model.Client // only for AgentModel
 	ModelName   string       // as recorded with every rollout
 	RawText     bool         // the server returns the model's raw text, tool calls included
+	// Sessions opens a token-exact session in place of Model for every rollout, whose
+	// tokens are recorded with it. Optional.
+	Sessions func() (model.Session, error)
 	// GroupsInFlight is how many groups process runs at once; 0 means 1.
 	GroupsInFlight int
 	Provider       sandbox.Provider

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-env/hermes-env/agentloop"
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/agentloop/model"
 	"github.com/hermes-env/hermes-env/toolcontext"
 )
 
@@ -101,6 +102,7 @@ func (e *VerifierError) Unwrap() error { return e.Err }
 type leg struct {
 	Stage
 	staged bool
+	client model.Client // who acts, nil without a model
 	oracle func(context.Context, *toolcontext.Context) error
 	reward func(context.Context, *agentloop.Result, *toolcontext.Context) (Score, error)
 }
@@ -203,6 +205,7 @@ func joinResults(all, next *agentloop.Result, continued bool) *agentloop.Result 
 		joined.StopReason = next.StopReason
 	}
 	joined.Usage = all.Usage.Add(next.Usage)
+	joined.Sequences = next.Sequences // one session lasts for all stages
 	joined.Turns = append(append([]agentloop.Turn(nil), all.Turns...), next.Turns...)
 	return &joined
 }

@@ -80,6 +80,11 @@ func NewPool(config PoolConfig, members ...Member) (*Pool, error) {
 // ForServers returns a pool of chat clients that share one transport, unless a
 // server brings its own. All problems of all servers are reported at once.
 func ForServers(servers []Server, config PoolConfig) (*Pool, error) {
+	return ForClients(servers, config, func(s Server) (Client, error) { return NewChat(s) })
+}
+
+// ForClients is ForServers with clients of any kind, which connect makes.
+func ForClients(servers []Server, config PoolConfig, connect func(Server) (Client, error)) (*Pool, error) {
 	shared := NewTransport(Limits{})
 	var members []Member
 	var problems []error
@@ -87,7 +92,7 @@ func ForServers(servers []Server, config PoolConfig) (*Pool, error) {
 		if s.Transport == nil {
 			s.Transport = shared
 		}
-		client, err := NewChat(s)
+		client, err := connect(s)
 		if err != nil {
 			problems = append(problems, err)
 			continue

@@ -1,0 +1,76 @@
+package env
+
+import (
+	"fmt"
+
+	"github.com/hermes-env/hermes-env/agentloop/model"
+	"github.com/hermes-env/hermes-env/trajectories"
+)
+
+// openSession gives the legs of a rollout the client they ask: a token-exact session
+// of the rollout where the run has those. What is returned puts its tokens into the
+// record.
+func (r *Runner) openSession(rec *trajectories.Rollout, legs []leg) (finish func(), err error) {
+	client := r.opts.Model
+	finish = func() {}
+	if r.opts.Sessions != nil && r.opts.Agent == AgentModel {
+		session, err := r.opts.Sessions()
+		if err != nil {
+			return nil, fmt.Errorf("open a token-exact session: %w", err)
+		}
+		client = session
+		finish = func() {
+			if err := session.Close(); err != nil {
+				r.opts.Observer.Warn(fmt.Sprintf("rollout %s: close its token-exact session: %v", rec.ID, err))
+			}
+			recordTokens(rec, session)
+		}
+	}
+	for i := range legs {
+		legs[i].client = client
+	}
+	return finish, nil
+}
+
+func recordTokens(rec *trajectories.Rollout, session model.Session) {
+	for _, s := range session.Sequences() {
+		kept := trajectories.TokenSequence{Tokens: s.Tokens, Masks: s.Masks, Logprobs: s.Logprobs, Fork: s.Fork}
+		for _, t := range s.Turns {
+			kept.Turns = append(kept.Turns, trajectories.TokenTurn{
+				Start: t.Start, End: t.End, FinishReason: t.FinishReason, WeightVersion: t.WeightVersion, Drift: t.Drift, Repeated: t.Repeated,
+			})
+		}
+		rec.Sequences = append(rec.Sequences, kept)
+	}
+	if err := session.Trainable(); err != nil {
+		rec.NotTrainable = err.Error()
+	}
+}
+
+// groupLine makes the line of a group: one sequence per rollout, or all sequences of
+// token-exact rollouts. why says what keeps the group from being trained on.
+func groupLine(step int, members []*trajectories.Rollout) (line trajectories.Group, why string) {
+	line.Step = step
+	for _, m := range members {
+		if m.NotTrainable != "" {
+			return line, fmt.Sprintf("the tokens of attempt %d are incomplete: %s", m.Attempt, m.NotTrainable)
+		}
+		for _, s := range m.Sequences {
+			line.Sequences = append(line.Sequences, trajectories.Sequence{
+				Tokens: s.Tokens, Masks: s.Masks, Logprobs: s.Logprobs, Score: *m.Score, Messages: m.Messages,
+			})
+		}
+		if len(m.Sequences) == 0 {
+			line.Sequences = append(line.Sequences, trajectories.Sequence{Score: *m.Score, Messages: m.Messages})
+		}
+	}
+	for _, s := range line.Sequences {
+		if (s.Tokens == nil) != (line.Sequences[0].Tokens == nil) {
+			return line, "some of its rollouts have exact tokens and some have none"
+		}
+	}
+	if len(line.Sequences) > len(members) {
+		line.Size = len(line.Sequences)
+	}
+	return line, ""
+}
