@@ -258,7 +258,7 @@ func (c *batchCommand) resolve(s *session, flags []config.Flag) (*config.Resolve
 		Flags:        flags,
 		Environments: batchEnvironments(),
 		Parsers:      parsers.Names(),
-		ServerTypes:  []string{"openai", "vllm", "sglang"}, EmbeddedServers: []string{replayScheme},
+		ServerTypes:  serverTypes(), EmbeddedServers: []string{replayScheme},
 		Backends:  backends(),
 		LookupEnv: s.app.Getenv,
 	})

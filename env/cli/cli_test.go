@@ -164,7 +164,8 @@ func TestARawTextServerIsReadByTheConfiguredParser(t *testing.T) {
 		"--openai.model_name", "mock", "--openai.server_type", "vllm", "--env.tool_call_parser", "qwen3_coder")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Contains(t, stdout, "score      1.000")
-	body := server.Requests()[1].Body
+	requests := server.Requests()
+	body := requests[len(requests)-1].Body
 	require.Equal(t, "none", gjson.GetBytes(body, "tool_choice").String())
 	require.False(t, gjson.GetBytes(body, "skip_special_tokens").Bool())
 	require.NotEmpty(t, gjson.GetBytes(body, "tools").Array())

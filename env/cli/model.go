@@ -23,7 +23,9 @@ type modelClient struct {
 	name    string       // as recorded with every rollout
 	servers []string     // for people
 	rawText bool         // the servers return tool calls as the model wrote them
-	closers []func() error
+	// sessions opens token-exact sessions; nil where the servers report no tokens.
+	sessions func() (model.Session, error)
+	closers  []func() error
 }
 
 func (m *modelClient) close() error {
@@ -54,13 +56,14 @@ func (j *job) startModel(ctx context.Context) (_ *modelClient, err error) {
 	}()
 	var names []string
 	var servers []model.Server
+	tokenExact := false
 	policy := model.RetryPolicy{OnRetry: j.out.ModelRetry, MaxAttempts: 1}
 	for i, s := range j.cfg.Servers {
-		raw := s.ServerType != "openai"
-		if i > 0 && raw != m.rawText {
-			return nil, fail(ExitUsage, fmt.Errorf("openai[%d].server_type: %s returns tool calls in another way than the servers before it; use one kind of server in a run", i, s.ServerType))
+		if first := j.cfg.Servers[0].ServerType; s.ServerType != first {
+			return nil, fail(ExitUsage, fmt.Errorf("openai[%d].server_type: %s, but the servers before it are %s; use one kind of server in a run", i, s.ServerType, first))
 		}
-		m.rawText = raw
+		m.rawText = s.ServerType != typeOpenAI
+		tokenExact = m.rawText && (tokenExact || i == 0) && !isReplay(s)
 		base := s.BaseURL
 		scheme, script, embedded := s.Embedded()
 		if embedded && scheme == replayScheme {
@@ -91,13 +94,16 @@ func (j *job) startModel(ctx context.Context) (_ *modelClient, err error) {
 		names = append(names, s.ModelName)
 		m.servers = append(m.servers, s.BaseURL)
 	}
+	m.name = strings.Join(unique(names), ",")
+	if tokenExact {
+		return m, j.startSessions(ctx, m, servers, policy)
+	}
 	pool, err := model.ForServers(servers, model.PoolConfig{})
 	if err != nil {
 		return nil, fail(ExitUsage, err)
 	}
 	m.closers = append(m.closers, func() error { pool.CloseIdleConnections(); return nil })
 	m.client = model.Retry(pool, policy)
-	m.name = strings.Join(unique(names), ",")
 	return m, nil
 }
 

@@ -51,7 +51,7 @@ func (f *configFlagSet) load(s *session, mode config.Mode, withoutKeys bool, mor
 		Flags:            flags,
 		Environments:     s.app.configEnvironments(),
 		Parsers:          parsers.Names(),
-		ServerTypes:      []string{"openai", "vllm", "sglang"},
+		ServerTypes:      serverTypes(),
 		EmbeddedServers:  []string{replayScheme},
 		Backends:         backends(),
 		LookupEnv:        s.app.Getenv,
@@ -250,7 +250,7 @@ func (j *job) runIn(ctx context.Context, drain <-chan struct{}, store *trajector
 	}
 	runner, err := env.New(env.Options{
 		Mode: j.mode, Config: j.cfg.Env, Environment: j.environment, Agent: agent, Stored: stored, StoredPlanned: storedPlanned,
-		Model: client.client, ModelName: client.name, RawText: client.rawText, GroupsInFlight: j.cfg.GroupsInFlight(),
+		Model: client.client, ModelName: client.name, RawText: client.rawText, Sessions: client.sessions, GroupsInFlight: j.cfg.GroupsInFlight(),
 		Provider: provider, Registry: j.registry, Store: store, Groups: groups,
 		Select: j.items.keep, Selected: j.items.size, RetryOutcomes: again,
 		Observer: j.out, Drain: drain,
