@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -175,6 +176,11 @@ func (b *batchJob) openBatchStore() (*trajectories.Run, error) {
 	dir := filepath.Join(b.dir, batch.RunDir)
 	if _, err := trajectories.OpenReadOnly(dir); err == nil || !errors.Is(err, trajectories.ErrNotRun) {
 		store, err := trajectories.Resume(dir, info)
+		var changed *trajectories.ConfigChangedError
+		if errors.As(err, &changed) {
+			err = fmt.Errorf("resume %s: it was started with other settings:\n  %s\nuse the old settings, or start another run with another --run_name", b.dir, strings.Join(changed.Differences, "\n  "))
+			return nil, fail(ExitUsage, err)
+		}
 		return store, storeFailure(err)
 	}
 	store, err := trajectories.Create(dir, info)
