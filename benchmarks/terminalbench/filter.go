@@ -33,9 +33,15 @@ func (s selection) choose(tasks []*task) ([]*task, error) {
 		{"task_filter", s.only, names}, {"skip_tasks", s.skip, names},
 		{"categories", s.categories, keys(categories)}, {"difficulties", s.difficulties, keys(difficulties)},
 	} {
+		listed := false
 		for _, p := range list.patterns {
 			if !slices.ContainsFunc(list.have, func(name string) bool { return matches(p, name) }) {
-				problems = append(problems, fmt.Sprintf("env.%s: nothing is named %q%s", list.field, p, hint(p, list.have)))
+				near := hint(p, list.have)
+				if near == "" && len(list.have) <= 12 && !listed {
+					listed = true // once is enough
+					near = "; there are " + strings.Join(list.have, ", ")
+				}
+				problems = append(problems, fmt.Sprintf("env.%s: nothing is named %q%s", list.field, p, near))
 			}
 		}
 	}
@@ -71,7 +77,7 @@ func matches(pattern, name string) bool {
 	return err == nil && ok
 }
 
-// hint names the few that are nearest to a word.
+// hint names the few that are nearest to a word; "" when none is.
 func hint(word string, have []string) string {
 	type near struct {
 		name     string
@@ -87,9 +93,6 @@ func hint(word string, have []string) string {
 	}
 	slices.SortStableFunc(list, func(a, b near) int { return cmp.Compare(a.distance, b.distance) })
 	if len(list) == 0 {
-		if len(have) <= 12 {
-			return "; there are " + strings.Join(have, ", ")
-		}
 		return ""
 	}
 	names := make([]string, 0, 3)
