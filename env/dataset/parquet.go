@@ -7,17 +7,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/deprecated"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
 )
 
 // parquetRows reads the rows of a Parquet file: one page per column is in memory at a time, and columns that aren't wanted
 // are not read.
 type parquetRows struct {
+	ctx    context.Context
 	file   *dataFile
 	handle *os.File
-	pf     *parquet.File
+	size   int64
+	meta   *format.FileMetaData
+	pf     *parquet.File // without data: the schema and the decoders
+	packed unpacker
 	schema *parquetSchema
 	json   jsonText // only for rows with maps, whose keys may repeat
 	max    int64
@@ -25,7 +34,6 @@ type parquetRows struct {
 	leaves []leafCursor
 	group  int   // index of the next row group
 	left   int64 // rows left of the current one
-	groups int
 
 	// Of the row under way.
 	out  []byte
@@ -48,19 +56,19 @@ func newParquet(ctx context.Context, f *dataFile, handle *os.File, o *Options) (
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFooter(handle, info.Size()); err != nil {
-		return nil, err
-	}
-	source := contextReaderAt{ctx, handle}
-	pf, err := parquet.OpenFile(source, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(64<<10))
-	if err != nil {
-		return nil, fmt.Errorf("read the footer: %w", err)
-	}
-	schema, err := newParquetSchema(pf, o.Columns)
+	meta, err := readFooter(handle, info.Size())
 	if err != nil {
 		return nil, err
 	}
-	r = &parquetRows{file: f, handle: handle, pf: pf, schema: schema, max: o.maxRow(), groups: len(pf.RowGroups())}
+	pf, err := openPlain(meta)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the Parquet file is damaged: %w", ErrFormat, err)
+	}
+	schema, err := newParquetSchema(pf, meta, o.Columns)
+	if err != nil {
+		return nil, err
+	}
+	r = &parquetRows{ctx: ctx, file: f, handle: handle, size: info.Size(), meta: meta, pf: pf, schema: schema, max: o.maxRow()}
 	r.leaves = make([]leafCursor, len(schema.leaves))
 	for i, leaf := range schema.leaves {
 		r.leaves[i].leaf = leaf
@@ -68,33 +76,107 @@ func newParquet(ctx context.Context, f *dataFile, handle *os.File, o *Options) (
 	return r, nil
 }
 
-// checkFooter looks at both ends of the file, where what usually goes wrong with Parquet files shows.
-func checkFooter(file io.ReaderAt, size int64) error {
+// readFooter reads what the file says of itself. It looks at both ends first, where what usually goes wrong shows.
+func readFooter(file io.ReaderAt, size int64) (*format.FileMetaData, error) {
 	var head [64]byte
 	n, err := file.ReadAt(head[:min(size, int64(len(head)))], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return err
+		return nil, err
 	}
 	switch kind := sniff(head[:n]); {
 	case n == 0:
-		return fmt.Errorf("%w: the file is empty; a Parquet file has at least a footer", ErrFormat)
-	case kind == "" || !bytes.HasPrefix(head[:], []byte("PAR1")) && kind == FormatParquet:
-		return fmt.Errorf("%w: it is not a Parquet file (those begin with PAR1)", ErrFormat)
+		return nil, fmt.Errorf("%w: the file is empty; a Parquet file has at least a footer", ErrFormat)
+	case kind == "":
+		return nil, fmt.Errorf("%w: it is not a Parquet file (those begin with PAR1)", ErrFormat)
 	case kind != FormatParquet:
-		return unusable(kind)
+		return nil, unusable(kind)
+	}
+	const ends = 12 // PAR1 at both ends, and the footer's length
+	cut := fmt.Errorf("%w: the Parquet file is cut short (it has no footer); get it again", ErrFormat)
+	if size < ends {
+		return nil, cut
 	}
 	var tail [8]byte
-	if size < 12 {
-		return fmt.Errorf("%w: the Parquet file is cut short; get it again", ErrFormat)
+	if _, err := file.ReadAt(tail[:], size-int64(len(tail))); err != nil {
+		return nil, err
 	}
-	if _, err := file.ReadAt(tail[:], size-8); err != nil {
-		return err
+	length := int64(binary.LittleEndian.Uint32(tail[:4]))
+	if string(tail[4:]) != "PAR1" || length > size-ends {
+		return nil, cut
 	}
-	footer := int64(binary.LittleEndian.Uint32(tail[:4]))
-	if string(tail[4:]) != "PAR1" || footer > size-12 {
-		return fmt.Errorf("%w: the Parquet file is cut short (it has no footer); get it again", ErrFormat)
+	footer := make([]byte, length)
+	if _, err := file.ReadAt(footer, size-int64(len(tail))-length); err != nil {
+		return nil, err
 	}
-	return nil
+	meta, used := new(format.FileMetaData), 0
+	if used, err = thriftLength(footer); err == nil {
+		err = thrift.Unmarshal(new(thrift.CompactProtocol), footer[:used], meta)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: the Parquet file is damaged: read the footer: %w", ErrFormat, err)
+	}
+	if meta.EncryptionAlgorithm.Value != nil {
+		return nil, unusable("encrypted Parquet")
+	}
+	return meta, nil
+}
+
+// openPlain opens a file of the same schema and row groups whose chunks are uncompressed and anywhere: pageSource has them.
+func openPlain(meta *format.FileMetaData) (*parquet.File, error) {
+	plain := format.FileMetaData{Version: meta.Version, Schema: widen(meta), NumRows: meta.NumRows}
+	for g := range meta.RowGroups {
+		group := format.RowGroup{NumRows: meta.RowGroups[g].NumRows, Ordinal: int16(g)}
+		for i := range meta.RowGroups[g].Columns {
+			chunk := &meta.RowGroups[g].Columns[i].MetaData
+			group.Columns = append(group.Columns, format.ColumnChunk{MetaData: format.ColumnMetaData{
+				Type: chunk.Type, Encoding: chunk.Encoding, PathInSchema: chunk.PathInSchema, NumValues: chunk.NumValues,
+				TotalCompressedSize: math.MaxInt64 >> 1, Codec: format.Uncompressed,
+			}})
+		}
+		plain.RowGroups = append(plain.RowGroups, group)
+	}
+	footer, err := thrift.Marshal(new(thrift.CompactProtocol), &plain)
+	if err != nil {
+		return nil, err
+	}
+	file := append([]byte("PAR1"), footer...)
+	file = append(binary.LittleEndian.AppendUint32(file, uint32(len(footer))), "PAR1"...)
+	return parquet.OpenFile(bytes.NewReader(file), int64(len(file)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(16<<10))
+}
+
+// widen returns the schema with those columns of unsigned 32-bit numbers declared as 64-bit ones that hold nothing but deltas:
+// DuckDB starts them with numbers beyond a signed 32-bit one, which the library refuses. The lower 32 bits are right either way.
+func widen(meta *format.FileMetaData) []format.SchemaElement {
+	schema := slices.Clone(meta.Schema)
+	leaf := -1
+	for i := range schema {
+		e := &schema[i]
+		if !e.Type.Valid {
+			continue
+		}
+		leaf++
+		t, logical := e.LogicalType.Value.(*format.IntType)
+		unsigned := logical && !t.IsSigned && t.BitWidth == 32 || e.ConvertedType.Valid && e.ConvertedType.V == deprecated.Uint32
+		if e.Type.V == format.Int32 && unsigned && onlyDeltas(meta, leaf) {
+			*e = format.SchemaElement{Type: thrift.New(format.Int64), RepetitionType: e.RepetitionType, Name: e.Name}
+		}
+	}
+	return schema
+}
+
+func onlyDeltas(meta *format.FileMetaData, leaf int) bool {
+	for g := range meta.RowGroups {
+		if leaf >= len(meta.RowGroups[g].Columns) {
+			return false
+		}
+		encodings := meta.RowGroups[g].Columns[leaf].MetaData.Encoding
+		if !slices.Contains(encodings, format.DeltaBinaryPacked) || slices.ContainsFunc(encodings, func(e format.Encoding) bool {
+			return e != format.DeltaBinaryPacked && e != format.RLE && e != format.BitPacked
+		}) {
+			return false
+		}
+	}
+	return len(meta.RowGroups) > 0
 }
 
 // damaged is the one place where a panic of the Parquet library becomes an error: it trusts sizes and levels that a damaged
@@ -105,19 +187,6 @@ func damaged(err *error) {
 	}
 }
 
-// contextReaderAt ends a long read when its context ends.
-type contextReaderAt struct {
-	ctx context.Context
-	r   io.ReaderAt
-}
-
-func (c contextReaderAt) ReadAt(p []byte, off int64) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, context.Cause(c.ctx)
-	}
-	return c.r.ReadAt(p, off)
-}
-
 func (r *parquetRows) next() (data []byte, at place, err error) {
 	at = place{0, -1}
 	defer damaged(&err)
@@ -125,7 +194,7 @@ func (r *parquetRows) next() (data []byte, at place, err error) {
 		return nil, at, r.err
 	}
 	for r.left == 0 {
-		if r.group >= r.groups {
+		if r.group >= len(r.meta.RowGroups) {
 			return nil, at, io.EOF
 		}
 		if err := r.openGroup(); err != nil {
@@ -170,23 +239,31 @@ func (r *parquetRows) openGroup() error {
 	if r.left < 0 {
 		return fmt.Errorf("%w: the Parquet file is damaged: a row group of %d rows", ErrFormat, r.left)
 	}
-	chunks := group.ColumnChunks()
 	for i := range r.leaves {
 		c := &r.leaves[i]
 		c.close()
-		c.pages = chunks[c.leaf.index].Pages()
+		chunk, ok := group.ColumnChunks()[c.leaf.index].(*parquet.FileColumnChunk)
+		if !ok {
+			return fmt.Errorf("read column %s: the library gives no chunk of a file", c.leaf.path)
+		}
+		source, err := newPageSource(r.ctx, r.handle, r.size, &r.meta.RowGroups[r.group-1].Columns[c.leaf.index].MetaData, &r.packed)
+		if err != nil {
+			return fmt.Errorf("read column %s: %w", c.leaf.path, err)
+		}
+		c.pages = chunk.PagesFrom(source)
 	}
 	return nil
 }
 
 func (r *parquetRows) remark() error           { return r.note }
 func (r *parquetRows) columns() []string       { return r.schema.names }
-func (r *parquetRows) rows() int64             { return r.pf.NumRows() }
+func (r *parquetRows) rows() int64             { return r.meta.NumRows }
 func (r *parquetRows) finish() (string, error) { return "", r.file.unchanged(r.handle) }
 
 func (r *parquetRows) close() {
 	var err error
 	defer r.handle.Close()
+	defer r.packed.close()
 	defer damaged(&err) // pages that were left in the middle of a damaged file
 	for i := range r.leaves {
 		r.leaves[i].close()

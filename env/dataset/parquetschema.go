@@ -54,8 +54,8 @@ type schemaBuilder struct {
 	schema   *parquetSchema
 }
 
-func newParquetSchema(pf *parquet.File, columns []string) (*parquetSchema, error) {
-	if err := checkChunks(pf.Metadata()); err != nil {
+func newParquetSchema(pf *parquet.File, meta *format.FileMetaData, columns []string) (*parquetSchema, error) {
+	if err := checkChunks(meta); err != nil {
 		return nil, err
 	}
 	top := pf.Root().Columns()
@@ -67,7 +67,7 @@ func newParquetSchema(pf *parquet.File, columns []string) (*parquetSchema, error
 		return nil, err
 	}
 	keep := keepSet(columns)
-	b := &schemaBuilder{elements: pf.Metadata().Schema, next: 1, schema: &parquetSchema{root: &parquetNode{}}}
+	b := &schemaBuilder{elements: meta.Schema, next: 1, schema: &parquetSchema{root: &parquetNode{}}}
 	for _, c := range top {
 		first, before := len(b.schema.leaves), *b.schema
 		node, err := b.node(c)
@@ -91,20 +91,12 @@ func newParquetSchema(pf *parquet.File, columns []string) (*parquetSchema, error
 	return b.schema, nil
 }
 
-// checkChunks refuses what the library would read wrongly without noticing.
+// checkChunks refuses files that hold only the description of data elsewhere.
 func checkChunks(meta *format.FileMetaData) error {
-	if meta.EncryptionAlgorithm.Value != nil {
-		return unusable("encrypted Parquet")
-	}
 	for g := range meta.RowGroups {
 		for i := range meta.RowGroups[g].Columns {
-			chunk := &meta.RowGroups[g].Columns[i]
-			switch {
-			case chunk.FilePath != "":
+			if chunk := &meta.RowGroups[g].Columns[i]; chunk.FilePath != "" {
 				return fmt.Errorf("%w: the data of column %s is in another file, %q; write one file", ErrFormat, strings.Join(chunk.MetaData.PathInSchema, "."), chunk.FilePath)
-			case i < len(meta.RowGroups[0].Columns) && chunk.MetaData.Codec != meta.RowGroups[0].Columns[i].MetaData.Codec:
-				return fmt.Errorf("%w: column %s is compressed with %s and with %s; write the file with one of them", ErrFormat,
-					strings.Join(chunk.MetaData.PathInSchema, "."), meta.RowGroups[0].Columns[i].MetaData.Codec, chunk.MetaData.Codec)
 			}
 		}
 	}

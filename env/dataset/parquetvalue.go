@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -101,13 +102,19 @@ func newLeafEncoder(e *format.SchemaElement) (leafEncoder, error) {
 func integerEncoder(stored format.Type, signed bool) leafEncoder {
 	switch {
 	case stored == format.Int32 && signed:
-		return func(dst []byte, v *parquet.Value) ([]byte, error) { return strconv.AppendInt(dst, int64(v.Int32()), 10), nil }
+		return func(dst []byte, v *parquet.Value) ([]byte, error) {
+			return strconv.AppendInt(dst, int64(v.Int32()), 10), nil
+		}
 	case stored == format.Int32:
-		return func(dst []byte, v *parquet.Value) ([]byte, error) { return strconv.AppendUint(dst, uint64(v.Uint32()), 10), nil }
+		return func(dst []byte, v *parquet.Value) ([]byte, error) {
+			return strconv.AppendUint(dst, uint64(v.Uint32()), 10), nil
+		}
 	case signed:
 		return func(dst []byte, v *parquet.Value) ([]byte, error) { return strconv.AppendInt(dst, v.Int64(), 10), nil }
 	}
-	return func(dst []byte, v *parquet.Value) ([]byte, error) { return strconv.AppendUint(dst, v.Uint64(), 10), nil }
+	return func(dst []byte, v *parquet.Value) ([]byte, error) {
+		return strconv.AppendUint(dst, v.Uint64(), 10), nil
+	}
 }
 
 // integer is the value of an integer column of either width.
@@ -175,9 +182,12 @@ func encodeText(dst []byte, v *parquet.Value) ([]byte, error) {
 	return appendString(dst, b), nil
 }
 
-// encodeBinary writes bytes of no stated meaning: as text when they are text, which older writers don't state, else as base64.
+// encodeBinary writes bytes of no stated meaning: as text when they look like it, since older writers don't state that, else as
+// base64.
 func encodeBinary(dst []byte, v *parquet.Value) ([]byte, error) {
-	if b := v.ByteArray(); utf8.Valid(b) {
+	b := v.ByteArray()
+	control := func(c byte) bool { return c < ' ' && c != '\t' && c != '\n' && c != '\r' }
+	if utf8.Valid(b) && !slices.ContainsFunc(b, control) {
 		return appendString(dst, b), nil
 	}
 	return encodeBase64(dst, v)
