@@ -46,7 +46,9 @@ func writeTask(t *testing.T, root, name, agent string, own files) {
 	for file, content := range own {
 		all[file] = content
 	}
-	all["task.toml"] = strings.Replace(all["task.toml"], "[environment]\n", "[environment]\ndocker_image = \""+dockertest.Image+"\"\n", 1)
+	if all["environment/Dockerfile"] == "FROM "+dockertest.Image+"\n" {
+		all["task.toml"] = strings.Replace(all["task.toml"], "[environment]\n", "[environment]\ndocker_image = \""+dockertest.Image+"\"\n", 1)
+	}
 	for file, content := range all {
 		if content == "" {
 			continue
