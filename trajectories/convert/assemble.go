@@ -3,6 +3,7 @@ package convert
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 type shape int
 
 const (
-	shapeText shape = iota
+	shapeText shape = iota + 1
 	shapeCount
 	shapeNumber
 	shapeBool
@@ -33,7 +34,7 @@ func known() map[string]shape {
 		"outcome": shapeText, "score": shapeNumber, "passed": shapeBool, "score_parts": shapeObject, "stop_reason": shapeText, "error": shapeObject,
 		"model": shapeText, "turns_used": shapeCount, "finished_naturally": shapeBool, "tools": shapeTexts, "toolsets": shapeTexts,
 		"tool_errors": shapeList, "usage": shapeObject, "timings": shapeObject, "sandbox": shapeObject, "retries": shapeCount,
-		"started_at": shapeTime, "finished_at": shapeTime, "metadata": shapeObject,
+		"started_at": shapeTime, "finished_at": shapeTime, "metadata": shapeObject, "token_sequences": shapeList, "not_trainable": shapeText,
 	}
 }
 
@@ -123,9 +124,14 @@ func (a *assembly) members(v gjson.Result, conversation string) {
 		case "partial":
 			partial = value.Bool()
 			return true
-		case "task_name", "category":
-			if conversation == "" || gjson.ParseBytes(a.record["metadata"]).Get(name).Exists() {
-				return true // repeated from the metadata of the record
+		case "task_name", "category", "reward":
+			if v.Get("metadata.task_name").Exists() && v.Get("rollout_id").Exists() {
+				return true // of a record, which repeats them from elsewhere
+			}
+		case "token_turns":
+			if value.IsArray() {
+				a.row.Turns = json.RawMessage(value.Raw)
+				return true
 			}
 		case "metadata":
 			a.ownMetadata(value)
@@ -145,10 +151,10 @@ func (a *assembly) members(v gjson.Result, conversation string) {
 				return true
 			}
 		}
-		if value.Type == gjson.Null {
+		record := otherName(name)
+		if value.Type == gjson.Null || (shapes[record] == shapeText || shapes[record] == shapeTime) && value.Type == gjson.String && value.Str == "" {
 			return true
 		}
-		record := otherName(name)
 		if s, ok := shapes[record]; ok && s.fits(value) && (record == name || a.record[record] == nil) {
 			raw := json.RawMessage(value.Raw)
 			if s == shapeTime {
@@ -207,7 +213,7 @@ func (a *assembly) ownMetadata(v gjson.Result) {
 				}
 				return true
 			}
-			if value.Type != gjson.Null && (name != "item_digest" && name != "stop_reason" || value.String() != "") {
+			if known := shapes[name] == shapeText || shapes[name] == shapeTime; value.Type != gjson.Null && (!known || value.String() != "") {
 				a.metadata.Set(name, json.RawMessage(value.Raw))
 			}
 			return true
@@ -267,6 +273,44 @@ func (a *assembly) tokens(name string, v gjson.Result) {
 	a.record["usage"] = o.Append(nil)
 }
 
+// sequences brings the token columns and the record's token sequences together.
+func (a *assembly) sequences() {
+	r := a.row
+	if list := a.record["token_sequences"]; list != nil {
+		r.takeSequences(gjson.ParseBytes(list))
+		return
+	}
+	if r.Tokens == nil || len(r.Masks) != len(r.Tokens) || len(r.Logprobs) != len(r.Tokens) {
+		return
+	}
+	s := append([]byte(`[{"tokens":`), appendNumbers(nil, r.Tokens)...)
+	s = append(append(s, `,"masks":`...), appendNumbers(nil, r.Masks)...)
+	s = append(s, `,"inference_logprobs":[`...)
+	for i, p := range r.Logprobs {
+		if i > 0 {
+			s = append(s, ',')
+		}
+		s = strconv.AppendFloat(s, p, 'g', -1, 64)
+	}
+	turns := r.Turns
+	if turns == nil {
+		turns = json.RawMessage("[]")
+	}
+	s = append(append(append(s, `],"turns":`...), turns...), "}]"...)
+	a.record["token_sequences"], r.Exact = s, true
+}
+
+func appendNumbers(dst []byte, list []int64) []byte {
+	dst = append(dst, '[')
+	for i, n := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendInt(dst, n, 10)
+	}
+	return append(dst, ']')
+}
+
 // definitions reads tool definitions: a list of objects, or such a list as text.
 func definitions(v gjson.Result) []json.RawMessage {
 	if v.Type == gjson.String && gjson.Valid(v.Str) {
@@ -323,6 +367,7 @@ func (a *assembly) finish(messages []chat.Message, place string) (*Row, error) {
 	if len(a.metadata) > 0 {
 		a.record["metadata"] = a.metadata.Append(nil)
 	}
+	a.sequences()
 	o := make(chat.Object, 0, len(a.record)+1)
 	for name := range known() {
 		if raw := a.record[name]; raw != nil {

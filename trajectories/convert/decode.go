@@ -80,7 +80,9 @@ func (d *decoder) rows(format Format, v gjson.Result, text []byte, place string)
 		if err != nil {
 			return nil, err
 		}
-		return []*Row{{Rollout: r, Tools: d.offered(r.Tools)}}, nil
+		row := &Row{Rollout: r, Tools: d.offered(r.Tools)}
+		row.takeSequences(v.Get("token_sequences"))
+		return []*Row{row}, nil
 	case ShareGPT, ShareGPTPublished:
 		row, err := d.shareGPT(v, place)
 		return []*Row{row}, err
@@ -256,21 +258,21 @@ func (d *decoder) group(v gjson.Result, place string) ([]*Row, error) {
 				return nil, fmt.Errorf("rollout %d: %w", i, err)
 			}
 		}
-		o := chat.Object{{Key: "score", Value: json.RawMessage(s.Raw)}}
+		if _, err := integers(tokens[i]); err != nil {
+			return nil, fmt.Errorf("tokens of rollout %d: %w", i, err)
+		}
+		if _, err := integers(masks[i]); err != nil {
+			return nil, fmt.Errorf("masks of rollout %d: %w", i, err)
+		}
+		o := chat.Object{{Key: "score", Value: json.RawMessage(s.Raw)}, {Key: "tokens", Value: json.RawMessage(tokens[i].Raw)}, {Key: "masks", Value: json.RawMessage(masks[i].Raw)}}
+		if len(logprobs) > 0 {
+			o.Set("logprobs", json.RawMessage(logprobs[i].Raw))
+		}
 		row, err := assemble(gjson.ParseBytes(o.Append(nil)), "", messages, fmt.Sprintf("%s:%d", place, i))
 		if err != nil {
 			return nil, fmt.Errorf("rollout %d: %w", i, err)
 		}
 		row.Attempt = i
-		if row.Tokens, err = integers(tokens[i]); err != nil {
-			return nil, fmt.Errorf("tokens of rollout %d: %w", i, err)
-		}
-		if row.Masks, err = integers(masks[i]); err != nil {
-			return nil, fmt.Errorf("masks of rollout %d: %w", i, err)
-		}
-		if len(logprobs) > 0 {
-			row.Logprobs = numbers(logprobs[i])
-		}
 		if messages == nil {
 			row.Lost = append(row.Lost, "conversations that the group file does not have")
 			// Without messages nothing tells that the rollouts share a prompt but the line.
@@ -283,6 +285,9 @@ func (d *decoder) group(v gjson.Result, place string) ([]*Row, error) {
 
 func integers(list gjson.Result) ([]int64, error) {
 	out := []int64{}
+	if !list.IsArray() {
+		return nil, fmt.Errorf("%.40s is not a list", list.Raw)
+	}
 	var failure error
 	list.ForEach(func(_, n gjson.Result) bool {
 		if n.Type != gjson.Number || n.Num != float64(n.Int()) {
@@ -305,7 +310,7 @@ func numbers(list gjson.Result) []float64 {
 
 // atif reads a document; what this project put into its extra members comes back.
 func (d *decoder) atif(text []byte, place string) (*Row, error) {
-	t, err := atif.Decode(text)
+	t, err := atif.Decode([]byte(compact(string(text)))) // what is inside is kept as text and compared
 	if err != nil {
 		return nil, err
 	}

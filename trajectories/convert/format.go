@@ -38,7 +38,7 @@ type Description struct {
 // Formats lists the formats in the order help shows them.
 func Formats() []Description {
 	return []Description{
-		{Format: Rollouts, Text: "the record of a run, one line per rollout", Read: true, everyone: true, Carries: []string{"!tokens", "!masks", "!logprobs", "!tool_definitions"}},
+		{Format: Rollouts, Text: "the record of a run, one line per rollout", Read: true, everyone: true, Carries: []string{"!tool_definitions"}},
 		{Format: Messages, Text: "chat messages of one shape in every row, tools as JSON text; nothing but odd members of messages is lost", Read: true, Parquet: true, everyone: true},
 		{Format: ShareGPT, Text: "ShareGPT rows as process writes them, with score and outcome", Read: true, Parquet: true, Carries: []string{
 			"rollout_id", "item_id", "item_digest", "step", "group", "attempt", "outcome", "score", "stop_reason", "model", "turns_used", "finished_naturally",
@@ -51,8 +51,8 @@ func Formats() []Description {
 		{Format: Preference, Text: "pairs of the best and the worst rollout of each prompt, as TRL reads them", Read: true, Parquet: true, Carries: []string{
 			"rollout_id", "item_id", "score", "tools", "tool_definitions"}},
 		{Format: Groups, Text: "groups of rollouts as Atropos trainers read them", Read: true, Carries: []string{"score", "tokens", "masks"}},
-		{Format: ATIF, Text: "ATIF 1.7, a JSON document per rollout", Read: true, everyone: true, Carries: []string{"!tokens", "!masks", "!logprobs"}},
-		{Format: ATIFLines, Text: "ATIF 1.7, a document per line", Read: true, everyone: true, Carries: []string{"!tokens", "!masks", "!logprobs"}},
+		{Format: ATIF, Text: "ATIF 1.7, a JSON document per rollout", Read: true, everyone: true},
+		{Format: ATIFLines, Text: "ATIF 1.7, a document per line", Read: true, everyone: true},
 	}
 }
 
@@ -159,7 +159,7 @@ func (f *features) sequenceColumns() (s table.Schema) {
 		s = append(s, table.Field{Name: "masks", Type: table.ListOf(table.Of(table.Int32))})
 	}
 	if f.logprobs {
-		s = append(s, table.Field{Name: "logprobs", Type: table.ListOf(table.Of(table.Float32))})
+		s = append(s, table.Field{Name: "logprobs", Type: table.ListOf(table.Of(table.Float64))})
 	}
 	return s
 }
@@ -217,7 +217,8 @@ func (f *features) preferenceSchema() table.Schema {
 	text := table.Of(table.String)
 	list := table.ListOf(messageType(f))
 	return table.Schema{
-		{Name: "prompt", Type: list}, {Name: "chosen", Type: list}, {Name: "rejected", Type: list},
+		// Before the first answer there is nothing but roles and texts.
+		{Name: "prompt", Type: table.ListOf(messageType(&features{}))}, {Name: "chosen", Type: list}, {Name: "rejected", Type: list},
 		{Name: "score_chosen", Type: table.Of(table.Float64)}, {Name: "score_rejected", Type: table.Of(table.Float64)}, {Name: "margin", Type: table.Of(table.Float64)},
 		{Name: "tools", Type: text, Repeats: true}, {Name: "item_id", Type: text}, {Name: "rollout_id_chosen", Type: text}, {Name: "rollout_id_rejected", Type: text},
 	}

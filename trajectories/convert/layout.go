@@ -98,7 +98,7 @@ func optionalInts(list []int64) table.Value {
 
 func (b *builder) messages(r *Row) (table.Row, losses, error) {
 	var l losses
-	list, more := b.messageValues(r.Messages)
+	list, more := messageValues(r.Messages, &b.features)
 	l = append(l, more...)
 	passed := table.Value{}
 	if r.Passed != nil {
@@ -151,7 +151,11 @@ func details(r *Row) (string, error) {
 	kept := o[:0:0]
 	for _, f := range o {
 		switch f.Key {
-		case "item_digest", "score_parts", "error", "tools", "toolsets", "tool_errors", "usage", "timings", "sandbox", "retries", "started_at":
+		case "item_digest", "score_parts", "error", "tools", "toolsets", "tool_errors", "usage", "timings", "sandbox", "retries", "started_at", "not_trainable":
+		case "token_sequences":
+			if r.Branches == 0 {
+				continue // the columns hold them
+			}
 		default:
 			continue
 		}
@@ -166,6 +170,9 @@ func details(r *Row) (string, error) {
 		if !r.madeUp(f.Key) {
 			kept = append(kept, f)
 		}
+	}
+	if r.Branches == 0 && len(r.Turns) > 2 {
+		kept = append(kept, chat.Field{Key: "token_turns", Value: r.Turns})
 	}
 	return string(kept.Append(nil)), nil
 }
@@ -191,7 +198,7 @@ func joinJSON(list []json.RawMessage) []byte {
 }
 
 // messageValues writes messages in the one shape that all of them have.
-func (b *builder) messageValues(messages []chat.Message) (table.Value, losses) {
+func messageValues(messages []chat.Message, f *features) (table.Value, losses) {
 	var l losses
 	list := make([]table.Value, 0, len(messages))
 	for _, m := range messages {
@@ -201,13 +208,13 @@ func (b *builder) messageValues(messages []chat.Message) (table.Value, losses) {
 			content = table.Value{}
 		}
 		values := []table.Value{table.Text(string(m.Role())), content}
-		if b.features.reasoning {
+		if f.reasoning {
 			values = append(values, optionalText(m.NativeReasoning()))
 		}
-		if b.features.calls {
+		if f.calls {
 			values = append(values, callValues(m.ToolCalls()))
 		}
-		if b.features.answers {
+		if f.answers {
 			id := table.Value{}
 			if m.Role() == chat.RoleTool {
 				id = table.Text(m.ToolCallID())

@@ -17,6 +17,9 @@ type Row struct {
 	Tokens   []int64           // of the whole conversation, nil when unknown
 	Masks    []int64           // as long as Tokens; -100 where nothing is trained
 	Logprobs []float64         // as long as Tokens
+	Turns    json.RawMessage   // where the answers stand in Tokens, as in the record
+	Exact    bool              // Tokens, Masks and Logprobs are those of the record
+	Branches int               // further token sequences of the record, which no column holds
 	MadeUp   []string          // members that the source lacks and the record needs
 	Lost     []string          // what could not be read into the row
 }
@@ -35,6 +38,24 @@ func (r *Row) names() []string {
 		}
 	}
 	return names
+}
+
+// takeSequences takes the tokens of a record: the first sequence fills the columns.
+func (r *Row) takeSequences(list gjson.Result) {
+	all := list.Array()
+	if len(all) == 0 {
+		return
+	}
+	tokens, tokensErr := integers(all[0].Get("tokens"))
+	masks, masksErr := integers(all[0].Get("masks"))
+	if tokensErr != nil || masksErr != nil {
+		return
+	}
+	r.Tokens, r.Masks, r.Logprobs = tokens, masks, numbers(all[0].Get("inference_logprobs"))
+	if turns := all[0].Get("turns"); turns.IsArray() {
+		r.Turns = json.RawMessage(turns.Raw)
+	}
+	r.Exact, r.Branches = true, len(all)-1
 }
 
 // definitionName is the name of a tool from its definition, in either shape.
@@ -117,5 +138,7 @@ func members() []member {
 		{"tokens", func(r *Row) bool { return r.Tokens != nil }},
 		{"masks", func(r *Row) bool { return r.Masks != nil }},
 		{"logprobs", func(r *Row) bool { return r.Logprobs != nil }},
+		{"token_turns", func(r *Row) bool { return len(r.Turns) > 2 }},
+		{"token_branches", func(r *Row) bool { return r.Branches > 0 }},
 	}
 }

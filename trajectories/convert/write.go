@@ -153,7 +153,7 @@ func (w *writer) prepare(r *Row, index int) finishedRow {
 			if w.target.carries(m.name) {
 				f.madeUp = append(f.madeUp, m.name)
 			}
-		} else if !w.target.carries(m.name) && m.has(r) {
+		} else if m.has(r) && !(w.target.carries(m.name) && (r.Exact || !w.wholeTokens() || !tokenMember(m.name))) {
 			f.members = append(f.members, m.name)
 		}
 	}
@@ -175,6 +175,20 @@ func (w *writer) prepare(r *Row, index int) finishedRow {
 	}
 	f.losses = append(f.losses, more...)
 	return f
+}
+
+// wholeTokens says whether the target holds token sequences only as the record
+// has them, with masks and log-probabilities.
+func (w *writer) wholeTokens() bool {
+	switch w.options.To {
+	case Rollouts, ATIF, ATIFLines:
+		return true
+	}
+	return false
+}
+
+func tokenMember(name string) bool {
+	return name == "tokens" || name == "masks" || name == "logprobs"
 }
 
 // openAILine is a row as fine-tuning services take it.
@@ -239,13 +253,13 @@ func (w *writer) putPair(f *finishedRow) error {
 		return nil
 	}
 	var l losses
-	list := func(messages []chat.Message) table.Value {
-		v, more := w.builder.messageValues(messages)
+	list := func(messages []chat.Message, f *features) table.Value {
+		v, more := messageValues(messages, f)
 		l = append(l, more...)
 		return v
 	}
 	values := map[string]table.Value{
-		"prompt": list(chosen.Messages[:prompt]), "chosen": list(chosen.Messages[prompt:]), "rejected": list(rejected.Messages[prompt:]),
+		"prompt": list(chosen.Messages[:prompt], &features{}), "chosen": list(chosen.Messages[prompt:], &w.builder.features), "rejected": list(rejected.Messages[prompt:], &w.builder.features),
 		"score_chosen": optionalFloat(chosen.Score), "score_rejected": optionalFloat(rejected.Score), "margin": table.Float(*chosen.Score - *rejected.Score),
 		"tools": table.Text(toolsText(chosen)), "item_id": table.Text(chosen.ItemID), "rollout_id_chosen": table.Text(chosen.ID), "rollout_id_rejected": table.Text(rejected.ID),
 	}
@@ -327,10 +341,23 @@ func (w *writer) atifConfig(r *Row) atif.Config {
 	return c
 }
 
-func atifLosses(list []atif.Loss) (l losses) {
+// atifLosses are what a document could not carry, and what it would say otherwise
+// when it is read back.
+func atifLosses(r *Row, doc *atif.Trajectory, list []atif.Loss) (l losses) {
 	for _, one := range list {
 		l.add(one.What, one.Count)
 	}
+	back, err := doc.Messages()
+	if err != nil {
+		back = nil
+	}
+	every := map[string]bool{}
+	for _, m := range r.Messages {
+		for _, c := range m.ToolCalls() {
+			every[c.ID] = true
+		}
+	}
+	l.add("messages that read differently afterwards (ids, images)", differences(r.Messages, back, every))
 	return l
 }
 
@@ -340,7 +367,7 @@ func (w *writer) atifLine(r *Row) ([]byte, losses, error) {
 		return nil, nil, err
 	}
 	line, err := chat.Marshal(doc)
-	return line, atifLosses(lost), err
+	return line, atifLosses(r, doc, lost), err
 }
 
 // putDocument writes the ATIF document of a rollout, and its images beside it.
@@ -362,7 +389,7 @@ func (w *writer) putDocument(r *Row) error {
 	if err != nil {
 		return err
 	}
-	for _, l := range atifLosses(lost) {
+	for _, l := range atifLosses(r, doc, lost) {
 		w.lost.addLoss(l)
 	}
 	raw, err := doc.JSON()
