@@ -37,6 +37,14 @@ type Sizer interface {
 	EvalSize() int
 }
 
+// ContentKeyed is implemented by environments whose items are known by their content:
+// no two items of a pass have the same id, and an id stays the item's own when the
+// dataset is reordered, appended to or edited elsewhere. A resumed process run then
+// takes its items in any order; otherwise they have to come in the same one.
+type ContentKeyed interface {
+	ContentKeyed()
+}
+
 // TrainSizer tells how many items NextItem yields before its end, -1 when that is
 // unknown or there is no end. Without it env.total_steps is the total.
 type TrainSizer interface {
@@ -120,7 +128,7 @@ func (r *Runner) groups(ctx context.Context) iter.Seq2[*group, error] {
 			clear(skipped)
 			g := &group{number: number, item: item, size: size}
 			if r.opts.Mode == config.Process {
-				g.step = number
+				g.step = r.stepOf(item, number)
 			}
 			number++
 			if !yield(g, nil) || number == limit {
@@ -129,6 +137,22 @@ func (r *Runner) groups(ctx context.Context) iter.Seq2[*group, error] {
 		}
 		r.itemsEnded = ctx.Err() == nil
 	}
+}
+
+// stepOf returns the step of the group with a number. Where items are known by their
+// content it is the one the item had in earlier sessions, wherever it stands now, and
+// a new one for an item that was not run before.
+func (r *Runner) stepOf(item Item, number int) int {
+	if r.itemSteps == nil {
+		return number
+	}
+	step, ok := r.itemSteps[item.ID]
+	if !ok {
+		step = r.nextStep
+		r.nextStep++
+		r.itemSteps[item.ID] = step
+	}
+	return step
 }
 
 // items yields the items of the mode: the held-out set for evaluate where there

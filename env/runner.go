@@ -97,6 +97,8 @@ type Runner struct {
 	now       func() time.Time
 
 	stepItems  map[int]string // process: the item each recorded step had
+	itemSteps  map[string]int // process: the step each item has, where items are known by their content
+	nextStep   int            // of the next item that has none
 	yielded    int            // rollouts in the groups handed out so far
 	itemsEnded bool           // there are no more
 
@@ -230,8 +232,16 @@ func (r *Runner) execute(ctx context.Context) error {
 	}
 	if r.opts.Mode == config.Process {
 		r.stepItems = make(map[int]string)
+		_, keyed := r.opts.Environment.(ContentKeyed)
+		if keyed {
+			r.itemSteps = make(map[string]int)
+		}
 		for _, e := range r.opts.Store.Entries() {
 			r.stepItems[e.Step] = e.ItemID
+			if keyed {
+				r.itemSteps[e.ItemID] = e.Step
+				r.nextStep = max(r.nextStep, e.Step+1)
+			}
 		}
 	}
 	r.opts.Observer.Planned(r.planned())
