@@ -87,6 +87,7 @@ var (
 	_ env.Evaluator        = (*Environment)(nil)
 	_ env.Sizer            = (*Environment)(nil)
 	_ env.TrainSizer       = (*Environment)(nil)
+	_ env.ContentKeyed     = (*Environment)(nil)
 	_ env.SandboxSpecifier = (*Environment)(nil)
 	_ env.Describer        = (*Environment)(nil)
 	_ env.DatasetDescriber = (*Environment)(nil)
@@ -210,6 +211,9 @@ func (e *Environment) item(r dataset.KeyedRow) env.Item {
 	}
 	return env.Item{ID: r.Key, Digest: digest, Value: row{r.Data, r.Position}}
 }
+
+// ContentKeyed says that rows are known by their content.
+func (e *Environment) ContentKeyed() {}
 
 // NextItem returns the rows in turn, epoch by epoch. From the second epoch on ids end with the number of the epoch.
 func (e *Environment) NextItem(ctx context.Context) (env.Item, error) {

@@ -1,0 +1,124 @@
+package prompts_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"github.com/hermes-env/hermes-env/agentloop/model/modeltest"
+)
+
+// child runs this test binary as hermes-env in dir and kills it after a while; 0 lets it end.
+func child(t *testing.T, dir string, kill time.Duration, args ...string) (ended bool, output string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+filepath.Join(dir, "tmp"))
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	require.NoError(t, cmd.Start())
+	if kill > 0 {
+		time.AfterFunc(kill, func() { _ = cmd.Process.Kill() })
+	}
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signaled() {
+		return false, out.String()
+	}
+	require.NoError(t, err, out.String())
+	return true, out.String()
+}
+
+// records returns the whole lines of a run by rollout id.
+func records(path string) map[string]string {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	found := map[string]string{}
+	all := strings.Split(string(raw), "\n")
+	for _, l := range all[:len(all)-1] {
+		found[gjson.Get(l, "rollout_id").String()] = l
+	}
+	return found
+}
+
+// Runs are killed at random instants, and before each resumption the dataset is reordered, appended to and edited. What was
+// finished for a row that is still there is never lost, changed or done again.
+func TestKilledRunsGoOnAfterTheirDatasetChanged(t *testing.T) {
+	for _, command := range []string{"evaluate", "process"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			require.NoError(t, os.Mkdir(filepath.Join(dir, "tmp"), 0o755))
+			server := modeltest.NewServerWith(t, modeltest.Config{Script: modeltest.Delayed(echo, func(*modeltest.Request) time.Duration {
+				return time.Duration(rand.IntN(40)) * time.Millisecond
+			})})
+			var rows []string
+			add := func(n int) {
+				for range n {
+					rows = append(rows, fmt.Sprintf(`{"prompt":"say %d","answer":"%[1]d"}`, len(rows)))
+				}
+			}
+			add(60)
+			rows = append(rows, rows[0], rows[0]) // duplicates stay distinct
+			save := func() {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "rows.jsonl"), []byte(strings.Join(rows, "\n")+"\n"), 0o600))
+			}
+			save()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(config(server.URL, "  dataset_name: rows.jsonl\n  attempts: 2\n"+exact)), 0o600))
+			args := []string{command, "--config", "c.yaml", "--run-dir", "run", "--env.group_size", "2", "--env.max_eval_workers=4", "--env.max_num_workers=2"}
+			seen := map[string]string{}
+			killed := 0
+			for kills := 0; kills < 6; kills++ {
+				resume := args
+				if _, err := os.Stat(filepath.Join(dir, "run", "run.json")); err == nil {
+					resume = append(slices.Clone(args), "--resume")
+				}
+				ended, output := child(t, dir, time.Duration(150+rand.IntN(300))*time.Millisecond, resume...)
+				for id, line := range records(filepath.Join(dir, "run", "rollouts.jsonl")) {
+					if known, ok := seen[id]; ok {
+						require.Equal(t, known, line, "a finished line never changes")
+					}
+					seen[id] = line
+				}
+				if ended {
+					require.Contains(t, output, "scored")
+				} else {
+					killed++
+				}
+				rand.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+				add(3)
+				save()
+			}
+			require.Positive(t, killed, "the runs were over too soon to tell anything")
+			_, output := child(t, dir, 0, append(slices.Clone(args), "--resume")...)
+			want := 2 * len(rows)
+			require.Contains(t, output, fmt.Sprintf("%d scored", want), output)
+			final := records(filepath.Join(dir, "run", "rollouts.jsonl"))
+			require.Len(t, final, want)
+			for id := range seen {
+				require.Contains(t, final, id, "a finished rollout is gone")
+			}
+			keys := map[string]bool{}
+			for _, l := range final {
+				require.Equal(t, int64(1), gjson.Get(l, "score").Int(), l)
+				key := gjson.Get(l, "item_id").String() + "/" + gjson.Get(l, "attempt").String()
+				require.False(t, keys[key], "%s is there twice", key)
+				keys[key] = true
+			}
+		})
+	}
+}
