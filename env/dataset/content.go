@@ -94,6 +94,15 @@ func (f *dataFile) unchanged(file *os.File) error {
 		f.path, ErrChanged, f.modTime.Format(time.RFC3339), info.ModTime().Format(time.RFC3339))
 }
 
+// count records the number of rows that the file's head or footer states.
+func (f *dataFile) count(rows int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.rows < 0 {
+		f.rows = rows
+	}
+}
+
 // learn records what a complete pass found.
 func (f *dataFile) learn(sha string, rows, bad int64) {
 	f.mu.Lock()
@@ -186,7 +195,7 @@ func (f *dataFile) openText(ctx context.Context) (*text, error) {
 // decompress looks at the first bytes, not at the name: a wrongly named file is read all the same.
 func (t *text) decompress() error {
 	head := bufio.NewReaderSize(t.raw, textBuffer)
-	magic, err := head.Peek(8)
+	magic, err := head.Peek(magicBytes)
 	if err != nil && err != io.EOF {
 		return err
 	}
@@ -238,6 +247,9 @@ func (t *text) close() {
 	t.file.Close()
 }
 
+// magicBytes is how much sniff wants to see.
+const magicBytes = 32
+
 // sniff names the kind of a file by its first bytes; "" is plain text or nothing known.
 func sniff(magic []byte) string {
 	for _, k := range [...]struct{ prefix, kind string }{
@@ -255,6 +267,10 @@ func sniff(magic []byte) string {
 		{"\x89HDF", "HDF5"},
 		{"ORC", "ORC"},
 		{"Obj\x01", "Avro"},
+		{"version https://git-lfs", "Git LFS pointer"},
+		{"<!DOCTYPE html", "web page"},
+		{"<!doctype html", "web page"},
+		{"<html", "web page"},
 	} {
 		if bytes.HasPrefix(magic, []byte(k.prefix)) {
 			return k.kind
@@ -272,6 +288,8 @@ func unusable(kind string) error {
 		"lz4":               "unpack it first (lz4 -d)",
 		FormatParquet:       "set the format to parquet",
 		"encrypted Parquet": "write it without encryption",
+		"Git LFS pointer":   "the content was not fetched: run git lfs pull",
+		"web page":          "get the file itself (on the hub its address has /resolve/, not /blob/)",
 	}[kind]
 	if advice == "" {
 		advice = "convert it to Parquet or JSON Lines"

@@ -64,7 +64,29 @@ func Open(ctx context.Context, options Options) (*Dataset, error) {
 	if err := d.locate(ctx); err != nil {
 		return nil, fmt.Errorf("open dataset %q: %w", options.Name, err)
 	}
+	if err := d.readFooters(ctx); err != nil {
+		return nil, fmt.Errorf("open dataset %q: %w", options.Name, err)
+	}
 	return d, nil
+}
+
+// readFooters opens the Parquet files of this machine once: a file that was cut off is better found before any work is done,
+// and their rows are then counted.
+func (d *Dataset) readFooters(ctx context.Context) error {
+	if d.format != FormatParquet {
+		return nil
+	}
+	for _, f := range d.files {
+		if f.trusted {
+			continue
+		}
+		r, err := d.openRows(ctx, f)
+		if err != nil {
+			return err
+		}
+		r.close()
+	}
+	return nil
 }
 
 // Rows reads the rows of all files in order, from the beginning at every call. After an error the pass is over. A bad row is

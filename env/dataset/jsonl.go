@@ -113,7 +113,7 @@ func (r *jsonLines) next() ([]byte, place, error) {
 		if err != nil {
 			if r.first && bytes.HasPrefix(bytes.TrimSpace(line), []byte{'['}) {
 				err = fmt.Errorf("%w (the file looks like one JSON array: set the format to json)", err)
-			} else if r.first && len(bytes.TrimSpace(line)) == 1 {
+			} else if r.first && string(bytes.TrimSpace(line)) == "{" {
 				err = fmt.Errorf("%w (the file looks like JSON over several lines: set the format to json)", err)
 			}
 			r.first = false

@@ -21,7 +21,8 @@ type jsonText struct {
 	members   []member // open objects' members, innermost last
 	scratch   []byte
 	notFinite string // a NaN or Infinity that became null
-	duplicate string // a key that stood twice
+	doubled   bool   // a key stood twice in an object
+	duplicate string // that key
 }
 
 // member is one key of an object being written: spans of out.
@@ -32,7 +33,7 @@ func (t *jsonText) remarks() error {
 	switch {
 	case t.notFinite != "":
 		return fmt.Errorf("%s is not JSON and is read as null", t.notFinite)
-	case t.duplicate != "":
+	case t.doubled:
 		return fmt.Errorf("key %q stands twice in one object; the last value counts", t.duplicate)
 	}
 	return nil
@@ -41,7 +42,7 @@ func (t *jsonText) remarks() error {
 // object reads src as exactly one JSON object and returns its compact form, in a buffer of its own.
 func (t *jsonText) object(src []byte) ([]byte, error) {
 	t.src, t.pos, t.out = src, 0, t.out[:0]
-	t.members, t.notFinite, t.duplicate = t.members[:0], "", ""
+	t.members, t.notFinite, t.doubled = t.members[:0], "", false
 	t.space()
 	if t.pos < len(src) && src[t.pos] != '{' {
 		return nil, fmt.Errorf("want a JSON object, got %s%s", kindOf(src[t.pos]), excerpt(src))
@@ -202,7 +203,7 @@ func (t *jsonText) objectValue(depth int) error {
 		if depth == 0 && t.keep != nil && !t.keep[string(t.decoded(m))] {
 			t.out = t.out[:before]
 		} else if twin := t.twin(first, m, &index); twin >= 0 {
-			t.duplicate = string(t.decoded(m))
+			t.doubled, t.duplicate = true, string(t.decoded(m))
 			t.members[twin].value, t.members[twin].valueEnd = m.value, m.valueEnd
 			doubled = true
 		} else {

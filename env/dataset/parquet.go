@@ -73,12 +73,13 @@ func newParquet(ctx context.Context, f *dataFile, handle *os.File, o *Options) (
 	for i, leaf := range schema.leaves {
 		r.leaves[i].leaf = leaf
 	}
+	f.count(meta.NumRows)
 	return r, nil
 }
 
 // readFooter reads what the file says of itself. It looks at both ends first, where what usually goes wrong shows.
 func readFooter(file io.ReaderAt, size int64) (*format.FileMetaData, error) {
-	var head [64]byte
+	var head [magicBytes]byte
 	n, err := file.ReadAt(head[:min(size, int64(len(head)))], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -257,7 +258,6 @@ func (r *parquetRows) openGroup() error {
 
 func (r *parquetRows) remark() error           { return r.note }
 func (r *parquetRows) columns() []string       { return r.schema.names }
-func (r *parquetRows) rows() int64             { return r.meta.NumRows }
 func (r *parquetRows) finish() (string, error) { return "", r.file.unchanged(r.handle) }
 
 func (r *parquetRows) close() {
