@@ -39,6 +39,7 @@ type Session struct {
 	broken   error   // the first answer whose tokens are not known
 	answers  int
 
+	texts       map[int]string // of single tokens
 	tools       *chat.Toolset
 	parserTools []parsers.Tool
 }
@@ -106,20 +107,52 @@ func (s *Session) take(ctx context.Context, t *turn, resp *model.Response, promp
 	t.sampled, t.logprobs, t.length = c.Tokens, c.Logprobs, t.parent.size()+len(t.tail)+len(c.Tokens)
 	t.finish, t.version, t.server = resp.FinishReason, c.WeightVersion, resp.Server
 	var err error
-	if t.text, err = s.cfg.Renderer.Decode(ctx, c.Tokens); err != nil {
+	if t.text, err = s.continued(ctx, prompt[len(prompt)-1], c.Tokens); err != nil {
 		return err
 	}
 	last := c.Tokens[len(c.Tokens)-1]
 	if !s.stops(last, resp, asked) {
 		return nil
 	}
-	if t.stop, err = s.cfg.Renderer.Decode(ctx, []int{last}); err != nil {
+	if t.stop, err = s.single(ctx, last); err != nil {
 		return err
 	}
 	if !strings.HasSuffix(t.text, t.stop) {
 		t.stop = ""
 	}
 	return nil
+}
+
+// continued is the text of ids within their sequence, of which before is the one in
+// front of them: some decoders treat the beginning of a text unlike its middle.
+func (s *Session) continued(ctx context.Context, before int, ids []int) (string, error) {
+	first, err := s.single(ctx, before)
+	if err != nil {
+		return "", err
+	}
+	text, err := s.cfg.Renderer.Decode(ctx, append([]int{before}, ids...))
+	if err != nil {
+		return "", err
+	}
+	if !strings.HasPrefix(text, first) {
+		return s.cfg.Renderer.Decode(ctx, ids) // they make up a character together
+	}
+	return text[len(first):], nil
+}
+
+// single is the text of one token, of which few are asked for again and again.
+func (s *Session) single(ctx context.Context, id int) (string, error) {
+	if text, ok := s.texts[id]; ok {
+		return text, nil
+	}
+	text, err := s.cfg.Renderer.Decode(ctx, []int{id})
+	if err == nil {
+		if s.texts == nil {
+			s.texts = make(map[int]string)
+		}
+		s.texts[id] = text
+	}
+	return text, err
 }
 
 // stops says whether the last sampled token is what ended the answer.
@@ -203,7 +236,7 @@ func (s *Session) serverText(ctx context.Context, c *model.Capture) string {
 		ends = []int{c.StopToken}
 	}
 	for _, id := range ends {
-		if end, err := s.cfg.Renderer.Decode(ctx, []int{id}); err == nil && end != "" && strings.HasSuffix(c.Text, end) {
+		if end, err := s.single(ctx, id); err == nil && end != "" && strings.HasSuffix(c.Text, end) {
 			return strings.TrimSuffix(c.Text, end)
 		}
 	}
