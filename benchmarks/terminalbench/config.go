@@ -61,6 +61,7 @@ type Config struct {
 	ExitCodeFallback      bool           `yaml:"exit_code_fallback" default:"false" help:"without a reward file the exit code of the tests decides, as in the original: mind that most tests end with 0 whatever happened"`
 	KeepSandboxDiff       bool           `yaml:"keep_sandbox_diff" default:"false" affects:"no" help:"keep what each rollout changed in its container, for the command rescore"`
 	MaxDiffMB             int64          `yaml:"max_sandbox_diff_mb" default:"512" min:"1" unit:"MiB" affects:"no" help:"largest of these that is kept, before compression"`
+	MaxArtifactsMB        int64          `yaml:"max_artifacts_mb" default:"64" min:"0" unit:"MiB" affects:"no" help:"most that is kept of each rollout of the paths that its task wants kept (artifacts); 0 keeps nothing"`
 	MaxConcurrentTasks    int            `yaml:"max_concurrent_tasks" default:"0" min:"0" unit:"rollouts" affects:"no" help:"rollouts in flight, under its original name; 0 leaves it to max_eval_workers"`
 }
 

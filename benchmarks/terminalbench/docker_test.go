@@ -89,7 +89,7 @@ func binary(t *testing.T) string {
 // environment makes the environment as the command line would.
 func (b *bench) environment() *Environment {
 	own := Config{Tasks: b.root, TimeoutMode: timeoutTask, TaskTimeout: 1800, TestTimeout: 600, AgentTimeoutFactor: 1, VerifierTimeoutFactor: 1,
-		VerifierRetries: 0, Network: "task", VerifyIn: verifySame, KeepProcesses: keepServices, OnTampering: tamperingCore, DetectSetupFailures: true, MaxDiffMB: 64}
+		VerifierRetries: 0, Network: "task", VerifyIn: verifySame, KeepProcesses: keepServices, OnTampering: tamperingCore, DetectSetupFailures: true, MaxDiffMB: 64, MaxArtifactsMB: 1}
 	if b.change != nil {
 		b.change(&own)
 	}

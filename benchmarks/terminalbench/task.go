@@ -47,6 +47,7 @@ type part struct {
 	healthcheck                *harbor.Healthcheck
 	keep                       string // what of the agent's processes the tests find: keepServices, keepAll or keepNone
 	last                       bool
+	artifacts                  []harbor.Artifact // of the step, beside the task's
 }
 
 // stops says whether a reward is too low for the steps that follow.
@@ -101,7 +102,7 @@ func (e *Environment) newTask(h *harbor.Task) (*task, error) {
 		if s.HasWorkdir {
 			p.workdir, p.setup = filepath.Join(s.Dir, "workdir"), s.HasSetup
 		}
-		p.minReward, p.healthcheck = s.MinReward, s.Healthcheck
+		p.minReward, p.healthcheck, p.artifacts = s.MinReward, s.Healthcheck, s.Artifacts
 		t.parts = append(t.parts, p)
 	}
 	if err := errors.Join(append(errs, t.unsupported())...); err != nil {

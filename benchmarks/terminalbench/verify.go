@@ -75,7 +75,8 @@ type verifierReport struct {
 	Diff       *storedDiff       `json:"sandbox_diff,omitempty"`
 	Keep       string            `json:"keep_processes,omitempty"` // what of the agent's processes was to go on, when not the default
 	Kept       []sandbox.Service `json:"kept_processes,omitempty"`
-	Doubts     []string          `json:"doubts,omitempty"`   // why the first verification did not count by itself
+	Doubts     []string          `json:"doubts,omitempty"` // why the first verification did not count by itself
+	Artifacts  []keptArtifact    `json:"artifacts,omitempty"`
 	Repeated   string            `json:"repeated,omitempty"` // what came of the second one
 	Notes      []string          `json:"notes,omitempty"`
 }
@@ -91,6 +92,9 @@ func (e *Environment) verify(ctx context.Context, t *task, p part, result *agent
 		}
 	}()
 	score, err := v.run(ctx, result)
+	if !toolcontext.IsInfrastructure(err) {
+		v.keepArtifacts(ctx)
+	}
 	details, bad := chat.Marshal(v.report)
 	if bad != nil {
 		return score, fmt.Errorf("encode what the verifier found: %w", bad)
