@@ -196,7 +196,7 @@ func engineStorage(r docker.Report) finding {
 	case "btrfs", "zfs", "windowsfilter":
 	default:
 		if r.BackingFS != "xfs" {
-			f.Found += "; bounds the size of each file but not all that a container writes (xfs with pquota would)"
+			f.Found += "; what a container writes is bounded by the server in it, which watches (xfs with pquota would do it in the kernel)"
 		}
 	}
 	return f
