@@ -35,6 +35,11 @@ func (j *job) writeResults(store *trajectories.Run, s *env.Summary) error {
 	if err := store.WriteMetrics(m); err != nil {
 		return err
 	}
+	if j.mode == config.Process {
+		if err := writeCard(store); err != nil {
+			return err
+		}
+	}
 	dir := j.cfg.Env.DataDirToSaveEvals
 	if dir == "" || j.mode != config.Evaluate {
 		return nil

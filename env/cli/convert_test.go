@@ -1,0 +1,94 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"github.com/hermes-env/hermes-env/env/cli"
+)
+
+// processed generates data once into the directory out.
+func (p *program) processed() {
+	p.t.Helper()
+	p.write("quick.yaml", quickstart)
+	code, _, stderr := p.run("process", "--config", "quick.yaml", "--run-dir", "out")
+	require.Equal(p.t, cli.ExitOK, code, stderr)
+}
+
+func TestARunIsConvertedIntoTrainingFiles(t *testing.T) {
+	p := newProgram(t)
+	p.processed()
+	code, stdout, stderr := p.run("convert", "out", "--to", "parquet")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, "nothing was lost")
+	require.FileExists(t, filepath.Join("out-parquet", "data", "train-00000-of-00001.parquet"))
+	require.FileExists(t, filepath.Join("out-parquet", "README.md"))
+
+	code, stdout, stderr = p.run("convert", "out-parquet", "--to", "sharegpt", "--out", "s.jsonl", "--json")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Equal(t, "s.jsonl", gjson.Get(stdout, "out").String())
+	want, err := os.ReadFile(filepath.Join("out", "trajectories.jsonl"))
+	require.NoError(t, err)
+	got, err := os.ReadFile("s.jsonl")
+	require.NoError(t, err)
+	require.Equal(t, strings.Count(string(want), "\n"), strings.Count(string(got), "\n"))
+
+	code, _, stderr = p.run("convert", "out", "--to", "parquet")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "--overwrite")
+	code, _, stderr = p.run("convert", "out", "--to", "parquet", "--overwrite", "--min-score", "0.5")
+	require.Equal(t, cli.ExitOK, code, stderr)
+}
+
+func TestProcessWritesADatasetCardAndKeepsOneOfAPerson(t *testing.T) {
+	p := newProgram(t)
+	p.processed()
+	card, err := os.ReadFile(filepath.Join("out", "README.md"))
+	require.NoError(t, err)
+	require.Contains(t, string(card), "path: trajectories.jsonl")
+	require.Contains(t, string(card), "- name: conversations\n    list:\n    - name: from\n      dtype: string\n")
+	p.write("out/README.md", "mine")
+	code, _, stderr := p.run("process", "--config", "quick.yaml", "--run-dir", "out", "--resume")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	card, err = os.ReadFile(filepath.Join("out", "README.md"))
+	require.NoError(t, err)
+	require.Equal(t, "mine", string(card))
+}
+
+func TestLinesThatCanNotBeReadGiveTheExitCodeOfProblems(t *testing.T) {
+	p := newProgram(t)
+	p.write("in.jsonl", `{"messages":[{"role":"user","content":"q"}]}`+"\n{\n")
+	code, stdout, stderr := p.run("convert", "in.jsonl", "--to", "messages")
+	require.Equal(t, cli.ExitProblems, code)
+	require.Contains(t, stdout, "in.jsonl:2: not valid JSON")
+	require.Contains(t, stderr, "1 lines could not be read")
+	code, _, stderr = p.run("convert", "in.jsonl", "--to", "openai", "--strict")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "in.jsonl:2")
+	require.NoDirExists(t, "in-openai")
+}
+
+func TestWrongConversionsSayWhatToDo(t *testing.T) {
+	p := newProgram(t)
+	p.write("in.jsonl", `{"messages":[{"role":"user","content":"q"}]}`+"\n")
+	for _, test := range []struct{ flags, says string }{
+		{"nowhere --to messages", "nowhere"},
+		{"in.jsonl --to xml", "there are: rollouts"},
+		{"in.jsonl --to messages --from xml", "--from"},
+		{"in.jsonl --to messages --shard-size lots", "500MB"},
+		{"in.jsonl --to text", "--parser"},
+		{"in.jsonl --to text --chat-template nothing.jinja", "nothing.jinja"},
+		{"in.jsonl --to text --parser qwen --template-var x", "NAME=JSON"},
+		{"in.jsonl --to messages --passed", "neither passed nor failed"},
+		{"in.jsonl --to messages --dedupe all", "conversation or prompt"},
+	} {
+		code, _, stderr := p.run(append([]string{"convert"}, strings.Fields(test.flags)...)...)
+		require.Equal(t, cli.ExitUsage, code, test.flags)
+		require.Contains(t, stderr, test.says, test.flags)
+	}
+}
