@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -52,22 +53,33 @@ func (d *decoder) decode(file string, r record) (Format, []*Row, error) {
 	return format, rows, err
 }
 
-// detect tells the format of a record by its members.
+// detect tells the format of a record by its members, in one walk over them.
 func detect(v gjson.Result) (Format, error) {
+	has := make(map[string]gjson.Type, 32)
+	list := func(name string) bool { return has[name] == gjson.JSON }
+	version := ""
+	v.ForEach(func(key, value gjson.Result) bool {
+		if key.Str == "schema_version" {
+			version = value.Str
+		}
+		has[key.Str] = value.Type
+		return true
+	})
+	exists := func(name string) bool { _, ok := has[name]; return ok }
 	switch {
-	case strings.HasPrefix(v.Get("schema_version").String(), "ATIF"):
+	case strings.HasPrefix(version, "ATIF"):
 		return ATIF, nil
-	case v.Get("conversations").IsArray():
+	case list("conversations"):
 		return ShareGPT, nil
-	case v.Get("chosen").Exists() && v.Get("rejected").Exists():
+	case exists("chosen") && exists("rejected"):
 		return Preference, nil
-	case v.Get("scores").IsArray() && v.Get("masks").IsArray():
+	case list("scores") && list("masks"):
 		return Groups, nil
-	case v.Get("rollout_id").Exists() && v.Get("item_digest").Exists() && v.Get("timings").Exists():
+	case exists("rollout_id") && exists("item_digest") && exists("timings"):
 		return Rollouts, nil
-	case v.Get("messages").IsArray():
+	case list("messages"):
 		return Messages, nil
-	case v.Get("text").Type == gjson.String:
+	case exists("text"):
 		return "", errors.New("a row with a text alone can't be taken apart: who speaks where is no longer marked in a way that can be relied on")
 	}
 	return "", errors.New("no known format: it has no conversations, messages, chosen and rejected, scores and masks, or ATIF schema_version")
@@ -81,7 +93,9 @@ func (d *decoder) rows(format Format, v gjson.Result, text []byte, place string)
 			return nil, err
 		}
 		row := &Row{Rollout: r, Tools: d.offered(r.Tools)}
-		row.takeSequences(v.Get("token_sequences"))
+		if bytes.Contains(text, []byte(`"token_sequences":[`)) {
+			row.takeSequences(v.Get("token_sequences"))
+		}
 		return []*Row{row}, nil
 	case ShareGPT, ShareGPTPublished:
 		row, err := d.shareGPT(v, place)

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unsafe"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/trajectories"
@@ -204,8 +207,10 @@ func messageValues(messages []chat.Message, f *features) (table.Value, losses) {
 	for _, m := range messages {
 		l.oddMembers(m)
 		content := table.Text(m.Text())
-		if raw := m.Get("content"); raw == nil || string(raw) == "null" {
-			content = table.Value{}
+		if content.Text == "" {
+			if raw := m.Get("content"); raw == nil || string(raw) == "null" {
+				content = table.Value{}
+			}
 		}
 		values := []table.Value{table.Text(string(m.Role())), content}
 		if f.reasoning {
@@ -247,17 +252,19 @@ func callValues(calls []chat.ToolCall) table.Value {
 // oddMembers counts the members of a message that no uniform shape has, and parts
 // of its content that are no text.
 func (l *losses) oddMembers(m chat.Message) {
-	fields, err := chat.ParseObject(m.JSON())
-	if err != nil {
+	raw := m.JSON()
+	if len(raw) == 0 {
 		return
 	}
-	for _, f := range fields {
-		switch f.Key {
+	// The bytes of a message never change, so they need not be copied.
+	gjson.Parse(unsafe.String(&raw[0], len(raw))).ForEach(func(key, value gjson.Result) bool {
+		empty := value.Raw == "null" || value.Raw == `""` || value.Raw == "[]"
+		switch name := key.String(); name {
 		case "role", "reasoning_content":
 		case "content":
-			if len(f.Value) > 0 && f.Value[0] == '[' {
-				l.add("parts of messages that are no text", otherParts(f.Value))
-			} else if len(f.Value) > 0 && f.Value[0] != '"' && string(f.Value) != "null" {
+			if value.IsArray() {
+				l.add("parts of messages that are no text", otherParts([]byte(value.Raw)))
+			} else if value.Type != gjson.String && value.Type != gjson.Null {
 				l.add("content of messages that is no text", 1)
 			}
 		case "tool_calls":
@@ -269,15 +276,16 @@ func (l *losses) oddMembers(m chat.Message) {
 				l.add("tool_call_id of messages that are no answers", 1)
 			}
 		case "reasoning", "reasoning_details":
-			if m.NativeReasoning() == "" && string(f.Value) != "null" && string(f.Value) != `""` && string(f.Value) != "[]" {
-				l.add("member "+f.Key+" of messages", 1)
+			if m.NativeReasoning() == "" && !empty {
+				l.add("member "+name+" of messages", 1)
 			}
 		default:
-			if string(f.Value) != "null" {
-				l.add(fmt.Sprintf("member %.60s of messages", f.Key), 1)
+			if value.Type != gjson.Null {
+				l.add(fmt.Sprintf("member %.60s of messages", name), 1)
 			}
 		}
-	}
+		return true
+	})
 }
 
 func otherParts(content []byte) (n int) {
