@@ -17,3 +17,8 @@ func (kind) base(tb testing.TB) string { return tb.TempDir() }
 func (kind) apply(*exec.Cmd, string) error { return nil }
 
 func furnish() error { return nil }
+
+// listenVariable is for tests of Linux.
+const listenVariable = "TEST_LISTEN"
+
+func listen(string) int { return 1 }
