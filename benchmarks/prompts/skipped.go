@@ -23,7 +23,6 @@ type skippedRows struct {
 	dir   string // run directory; "" until known
 	count int
 	lines []skippedRow
-	err   error // why the list could not be written
 }
 
 type skippedRow struct {
