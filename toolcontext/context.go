@@ -59,7 +59,8 @@ type Context struct {
 	timings Timings
 	spilled map[string]string // digest of the text by file name
 
-	services []sandbox.Service // what the last seal kept
+	services        []sandbox.Service // what the last seal kept
+	unknownServices bool              // it could not tell which they are
 }
 
 // Timings says where a rollout's time with its sandbox went.

@@ -77,11 +77,12 @@ const (
 	killOthers
 )
 
-// Services returns what the last SealServices kept.
-func (c *Context) Services() []sandbox.Service {
+// Services returns what the last SealServices kept. known is false when the sandbox
+// could not tell services from other processes, and all were ended.
+func (c *Context) Services() (kept []sandbox.Service, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.services)
+	return slices.Clone(c.services), !c.unknownServices
 }
 
 func (c *Context) seal(ctx context.Context, how sealing) error {
@@ -92,14 +93,15 @@ func (c *Context) seal(ctx context.Context, how sealing) error {
 	}
 	defer c.release()
 	var services []sandbox.Service
+	known := true
 	if box, closed := c.current(); box != nil && !closed && how != killNothing {
 		var err error
-		if services, err = endProcesses(ctx, box, how); err != nil {
+		if services, known, err = endProcesses(ctx, box, how); err != nil {
 			return &tools.InfrastructureError{Op: "kill what the agent left running", Err: err}
 		}
 	}
 	c.mu.Lock()
-	c.services = services
+	c.services, c.unknownServices = services, !known
 	c.mu.Unlock()
 	c.allowRestarts(false)
 	c.state.Detach()
@@ -110,14 +112,17 @@ func (c *Context) seal(ctx context.Context, how sealing) error {
 }
 
 // endProcesses ends what runs in a sandbox, but for services where they are to be kept.
-func endProcesses(ctx context.Context, box sandbox.Sandbox, how sealing) ([]sandbox.Service, error) {
-	if k, ok := box.(sandbox.ServiceKeeper); ok && how == killOthers {
+func endProcesses(ctx context.Context, box sandbox.Sandbox, how sealing) (kept []sandbox.Service, known bool, err error) {
+	if how == killEverything {
+		return nil, true, box.KillAll(ctx)
+	}
+	if k, ok := box.(sandbox.ServiceKeeper); ok {
 		kept, err := k.KillOthers(ctx)
 		if !errors.Is(err, sandbox.ErrUnsupported) {
-			return kept, err
+			return kept, true, err
 		}
 	}
-	return nil, box.KillAll(ctx)
+	return nil, false, box.KillAll(ctx)
 }
 
 // allowRestarts says whether the sandbox may start again when it ends by itself: not

@@ -87,7 +87,7 @@ func (v *verification) keepDiff(ctx context.Context, from sandbox.Changer) error
 	case v.task.staged:
 		v.report.Diff.Skipped = "the task has steps, which can't be scored again one by one"
 		return nil
-	case v.part.keep == keepAll || len(v.tc.Services()) > 0:
+	case v.part.keep == keepAll || v.keptServices():
 		v.report.Diff.Skipped = "running processes are part of the task's result"
 		return nil
 	}
@@ -167,6 +167,11 @@ func diffOf(rec *trajectories.Rollout) storedDiff {
 		_ = json.Unmarshal([]byte(found.Raw), &d) // what is not as expected counts as missing
 	}
 	return d
+}
+
+func (v *verification) keptServices() bool {
+	kept, _ := v.tc.Services()
+	return len(kept) > 0
 }
 
 // Restorable says why a record can't be scored again.
