@@ -54,21 +54,35 @@ func (t *target) aborted(resp *http.Response, why string) *Error {
 	return e
 }
 
-// ids reads a list of token ids; nil, false for anything else.
+// ids reads a list of token ids; nil, false for anything else. Prompts come back with
+// every answer, so the digits are read without taking the list apart first.
 func ids(list gjson.Result) ([]int, bool) {
 	if !list.IsArray() {
 		return nil, false
 	}
-	out := make([]int, 0, len(list.Raw)/6+1)
-	whole := true
-	list.ForEach(func(_, v gjson.Result) bool {
-		id, ok := tokenID(v)
+	raw := list.Raw[1 : len(list.Raw)-1]
+	out := make([]int, 0, len(raw)/6+1)
+	id, digits := 0, 0
+	for i := range len(raw) {
+		switch c := raw[i]; {
+		case c >= '0' && c <= '9':
+			id = id*10 + int(c-'0')
+			if digits++; id > math.MaxInt32 {
+				return nil, false
+			}
+		case c == ',':
+			if digits == 0 {
+				return nil, false
+			}
+			out = append(out, id)
+			id, digits = 0, 0
+		case c == ' ' || c == '\n' || c == '\r' || c == '\t':
+		default:
+			return nil, false
+		}
+	}
+	if digits > 0 {
 		out = append(out, id)
-		whole = ok
-		return ok
-	})
-	if !whole {
-		return nil, false
 	}
 	return out, true
 }

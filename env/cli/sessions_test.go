@@ -23,7 +23,7 @@ env: {group_size: 2, total_steps: 1, max_token_length: 200, data_path_to_save_gr
 // says so.
 func acting(r *modeltest.TokenRequest) modeltest.TokenReply {
 	switch {
-	case strings.Contains(r.Text, "<tool_response>"):
+	case strings.Contains(r.Text(), "<tool_response>"):
 		return modeltest.Sample("Done.")
 	case r.Number%2 == 0:
 		return modeltest.Sample("<tool_call>\n{\"name\": \"terminal\", \"arguments\": {\"command\": \"echo Hello from the sandbox > ~/greeting.txt; printf '1\\n2\\n3\\n4\\n5\\n' > ~/count.txt; echo 579 > ~/sum.txt\"}}\n</tool_call>")
@@ -108,7 +108,7 @@ func TestAGroupWithIncompleteTokensIsLeftOutAndExplained(t *testing.T) {
 	p := newProgram(t)
 	p.write("train.yaml", training)
 	server := modeltest.NewTokenServer(t, modeltest.TokenConfig{API: modeltest.SGLang, Dir: dir, Script: func(r *modeltest.TokenRequest) modeltest.TokenReply {
-		if strings.Contains(r.Text, "<tool_response>") {
+		if strings.Contains(r.Text(), "<tool_response>") {
 			return acting(r).ShortIDs()
 		}
 		return acting(r)

@@ -201,7 +201,7 @@ func (s *TokenServer) generateLists(r *TokenRequest, body *tokenBody) Reply {
 	}
 	tokens, logprobs := out.reported()
 	raw := append(chat.AppendString([]byte(`{"text":[`), out.shown(nil, s.settings.EOSToken, false)), `],"prompt":`...)
-	raw = chat.AppendString(raw, r.Text)
+	raw = chat.AppendString(raw, r.Text())
 	raw = append(chat.AppendString(append(raw, `,"finish_reasons":[`...), out.finish), ']')
 	if len(body.Logprobs) > 0 && !out.reply.withoutLogprobs {
 		raw = append(raw, `,"logprobs":[[`...)

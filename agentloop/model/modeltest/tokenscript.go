@@ -13,9 +13,13 @@ type TokenRequest struct {
 	Header  http.Header
 	Body    []byte
 	Prompt  []int  // ids the model reads
-	Text    string // the same decoded
 	Weights string // version of the weights that answer
+
+	decode func([]int) string
 }
+
+// Text returns what the model reads as text.
+func (r *TokenRequest) Text() string { return r.decode(r.Prompt) }
 
 // TokenScript says what the model samples. It is called from many goroutines at once.
 type TokenScript func(*TokenRequest) TokenReply

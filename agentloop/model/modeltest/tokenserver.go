@@ -303,7 +303,7 @@ func (s *TokenServer) sample(r *TokenRequest, prompt []int, maxTokens *int) (out
 	if maxTokens != nil {
 		room = min(room, *maxTokens)
 	}
-	r.Prompt, r.Text = prompt, s.tokenizer.Decode(prompt, false)
+	r.Prompt, r.decode = prompt, func(ids []int) string { return s.tokenizer.Decode(ids, false) }
 	reply := s.config.Script(r)
 	if reply.http != nil {
 		return out, reply.http

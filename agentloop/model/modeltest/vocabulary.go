@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -210,10 +209,23 @@ func jsonIDs(dst []byte, list []int) []byte {
 	return append(dst, ']')
 }
 
+// idsOf reads a list of ids: prompts of a hundred thousand come with every request.
 func idsOf(raw json.RawMessage) ([]int, bool) {
-	var list []int
-	if json.Unmarshal(raw, &list) != nil || slices.ContainsFunc(list, func(id int) bool { return id < 0 }) {
+	text, isList := strings.CutPrefix(strings.TrimSpace(string(raw)), "[")
+	text, closed := strings.CutSuffix(text, "]")
+	if !isList || !closed {
 		return nil, false
+	}
+	list := make([]int, 0, len(text)/5+1)
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" && len(list) == 0 {
+			continue
+		}
+		id, err := strconv.Atoi(part)
+		if err != nil || id < 0 {
+			return nil, false
+		}
+		list = append(list, id)
 	}
 	return list, true
 }
