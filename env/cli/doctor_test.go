@@ -148,7 +148,7 @@ func TestDoctorJudgesWhatAnEngineSaysOfItself(t *testing.T) {
 		"user namespaces":        {fakeEngine{info: map[string]any{"SecurityOptions": []string{"name=seccomp,profile=builtin", "name=userns"}}}, 0, "isolation", levelOK, "user namespaces", ""},
 		"copying storage":        {fakeEngine{info: map[string]any{"Driver": "vfs"}}, 0, "storage", levelWarning, "copies the whole image", "overlay2"},
 		"storage of the past":    {fakeEngine{info: map[string]any{"Driver": "aufs"}}, 0, "storage", levelWarning, "no longer maintained", "overlay2"},
-		"no bound on the disk":   {fakeEngine{info: map[string]any{"DriverStatus": [][2]string{{"Backing Filesystem", "extfs"}}}}, 0, "storage", levelOK, "not all that a container writes", ""},
+		"no bound on the disk":   {fakeEngine{info: map[string]any{"DriverStatus": [][2]string{{"Backing Filesystem", "extfs"}}}}, 0, "storage", levelOK, "bounded by the server in it", ""},
 		"no control groups":      {fakeEngine{info: map[string]any{"CgroupDriver": "none"}}, 0, "control groups", levelProblem, "can't be limited", "delegate"},
 		"a full disk":            {fakeEngine{}, 200 << 20, "space", levelProblem, "200 MiB free in /", "docker system df"},
 		"a nearly full disk":     {fakeEngine{}, 3 << 30, "space", levelWarning, "3.0 GiB", "prune"},
