@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,9 +32,7 @@ type Result struct {
 type merger struct {
 	run    *Run
 	places []place
-	own    map[string]bool // tools of the registry
-	theirs map[string]bool // tools that rows of the original may call
-	union  []string        // columns of tool_stats in trajectories.jsonl, sorted
+	union  []string // columns of tool_stats in trajectories.jsonl, sorted
 	result *Result
 }
 
@@ -47,16 +46,15 @@ func (r *Run) Finish(elapsed time.Duration) (*Result, error) {
 	}
 	quiet := r.opts.Warn
 	r.opts.Warn = func(string) {} // Open has said all of it
-	places, err := r.scan()
+	names := newToolNames()
+	places, err := r.scan(names)
 	r.opts.Warn = quiet
 	if err != nil {
 		return nil, err
 	}
 	m := &merger{run: r, result: &Result{Failed: r.failures}}
 	m.choose(places)
-	if err := m.tools(); err != nil {
-		return nil, err
-	}
+	m.judge(names)
 	path := filepath.Join(r.opts.Dir, mergedFile)
 	err = trajectories.ReplaceFile(path, func(w io.Writer) error {
 		out := bufio.NewWriterSize(w, 256<<10)
@@ -149,64 +147,39 @@ func (m *merger) each(visit func(p *place, line []byte) error) (err error) {
 
 const maxOpenFiles = 32
 
-// tools finds out which tools exist. Rows of the original name every tool it had, called
-// or not; so a name with a zero somewhere was one of them.
-func (m *merger) tools() error {
-	m.own, m.theirs = make(map[string]bool), make(map[string]bool)
+// judge finds out which tools exist, and leaves out rows that name others. Rows of the
+// original name every tool it had, called or not; so a name with a zero somewhere was one
+// of them.
+func (m *merger) judge(names *toolNames) {
+	own, theirs := make(map[string]bool), make(map[string]bool)
 	for _, name := range m.run.opts.Store.Tools().Names() {
-		m.own[name], m.theirs[name] = true, true
+		own[name], theirs[name] = true, true
 	}
 	for _, name := range tools.StandardTools() {
-		m.theirs[name] = true
+		theirs[name] = true
 	}
-	err := m.each(func(p *place, line []byte) error {
-		if p.ours {
-			return nil
-		}
-		gjson.GetBytes(line, "tool_stats").ForEach(func(name, stat gjson.Result) bool {
-			if stat.Get("count").Num == 0 {
-				m.theirs[name.String()] = true
-			}
-			return true
-		})
-		return nil
-	})
-	if err != nil {
-		return err
+	for name := range names.idle {
+		theirs[name] = true
 	}
 	union := make(map[string]bool)
-	for name := range m.own {
+	for name := range own {
 		union[name] = true
 	}
-	err = m.each(func(p *place, line []byte) error {
-		stats := gjson.GetBytes(line, "tool_stats")
-		if m.invented(p, stats) {
-			return nil
+	for i := range m.places {
+		p := &m.places[i]
+		known := theirs
+		if p.ours {
+			known = own
 		}
-		stats.ForEach(func(name, _ gjson.Result) bool {
-			union[name.String()] = true
-			return true
-		})
-		return nil
-	})
-	for name := range union {
-		m.union = append(m.union, name)
+		list := names.lists[p.tools]
+		if p.invented = slices.ContainsFunc(list, func(name string) bool { return !known[name] }); p.invented {
+			continue
+		}
+		for _, name := range list {
+			union[name] = true
+		}
 	}
-	slices.Sort(m.union)
-	return err
-}
-
-// invented says whether a row names a tool that does not exist.
-func (m *merger) invented(p *place, stats gjson.Result) (invented bool) {
-	known := m.theirs
-	if p.ours {
-		known = m.own
-	}
-	stats.ForEach(func(name, _ gjson.Result) bool {
-		invented = !known[name.String()]
-		return !invented
-	})
-	return invented
+	m.union = slices.Sorted(maps.Keys(union))
 }
 
 // copy writes the rows with one schema and counts what the statistics say.
@@ -216,7 +189,7 @@ func (m *merger) copy(out *bufio.Writer) error {
 		parsed := gjson.ParseBytes(line)
 		m.result.add(parsed)
 		stats := parsed.Get("tool_stats")
-		if m.invented(p, stats) {
+		if p.invented {
 			m.result.Invented++
 			return nil
 		}

@@ -153,7 +153,7 @@ func FuzzReadPlace(f *testing.F) {
 	f.Add([]byte(`{"prompt_index": 3, "conversations": [{"from": "human", "value": "x"}], "metadata": {"timestamp": "t"}}`))
 	f.Add([]byte(`{"prompt_index": -1e99, "discarded": null, "conversations": {"a": 5}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		p := readPlace(line)
+		p := newToolNames().readPlace(line)
 		require.GreaterOrEqual(t, p.index, -1)
 	})
 }

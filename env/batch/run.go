@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/trajectories"
 )
@@ -87,7 +85,7 @@ func Open(ctx context.Context, opts Options) (*Run, error) {
 		batches:   make(map[int]batchStats),
 		left:      make(map[int]int),
 	}
-	places, err := r.scan()
+	places, err := r.scan(newToolNames())
 	if err != nil {
 		return nil, err
 	}
@@ -123,14 +121,14 @@ func Open(ctx context.Context, opts Options) (*Run, error) {
 	return r, r.Save()
 }
 
-func (r *Run) scan() ([]place, error) {
+func (r *Run) scan(names *toolNames) ([]place, error) {
 	numbers, err := batchNumbers(r.opts.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("list the batch files: %w", err)
 	}
 	var all []place
 	for _, n := range numbers {
-		places, err := scanBatch(r.opts.Dir, n, r.opts.Warn)
+		places, err := scanBatch(r.opts.Dir, n, names, r.opts.Warn)
 		if err != nil {
 			return nil, err
 		}
@@ -139,36 +137,44 @@ func (r *Run) scan() ([]place, error) {
 	return all, nil
 }
 
-// reconcile writes the rows of recorded rollouts that are in no batch file.
+// reconcile writes the rows of recorded rollouts that are in no batch file. The others
+// are not decoded: their conversations come last in the line and are not looked at.
 func (r *Run) reconcile(places []place, found *past) error {
-	present := make(map[identity]bool, len(places))
+	present := make(map[identity]kind, len(places))
 	for i := range places {
-		present[places[i].identity()] = true
+		present[places[i].identity()] = places[i].kind
 	}
 	again := Again()
 	missing := 0
-	err := r.opts.Store.Each(func(rec *trajectories.Rollout) error {
-		if slices.Contains(again, rec.Outcome) {
+	path := filepath.Join(r.opts.Store.Dir(), "rollouts.jsonl")
+	err := trajectories.EachLineOf(path, func(line trajectories.Line) error {
+		head := readHead(line.Text)
+		if slices.Contains(again, head.outcome) {
 			return nil
 		}
-		where, err := r.place(rec)
+		where, err := head.place()
 		if err != nil {
-			return err
+			return fmt.Errorf("%s, line %d: %w", path, line.Number, err)
 		}
-		found.items[rec.ItemID] = true
+		found.items[head.item] = true
 		found.indices[where.PromptIndex] = true
-		id := identity{where.PromptIndex, hashStamp(trajectories.BatchTimestamp(rec))}
+		id := identity{where.PromptIndex, hashStamp(trajectories.BatchTimestamp(&trajectories.Rollout{FinishedAt: head.finished}))}
 		r.ours[id] = true
-		line, discarded := r.line(rec, where)
-		r.count(where.BatchNum, where.PromptIndex, discarded)
-		if present[id] {
+		if kind, ok := present[id]; ok {
+			r.count(where.BatchNum, where.PromptIndex, kind == kindTombstone)
 			return nil
 		}
+		rec, err := trajectories.DecodeRollout(line.Text)
+		if err != nil {
+			return fmt.Errorf("%s, line %d: %w", path, line.Number, err)
+		}
+		row, discarded := r.line(rec, where)
+		r.count(where.BatchNum, where.PromptIndex, discarded)
 		missing++
-		return appendTo(batchFile(r.opts.Dir, where.BatchNum), line)
+		return appendTo(batchFile(r.opts.Dir, where.BatchNum), row)
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("compare the batch files with the recorded rollouts: %w", err)
 	}
 	if missing > 0 {
 		r.opts.Warn(fmt.Sprintf("%d recorded rollouts had no row in the batch files yet; they were written", missing))
@@ -204,15 +210,6 @@ func (r *Run) bury(ctx context.Context) error {
 	}
 	r.opts.Warn(fmt.Sprintf("%d prompts that %s calls done without a row were discarded for want of reasoning; they are marked so and not run again", len(wanted), checkpointFile))
 	return nil
-}
-
-// place says where a rollout's row belongs, from what the environment noted about it.
-func (r *Run) place(rec *trajectories.Rollout) (trajectories.BatchRow, error) {
-	index, batch := gjson.GetBytes(rec.Metadata, "prompt_index"), gjson.GetBytes(rec.Metadata, "batch_num")
-	if index.Type != gjson.Number || batch.Type != gjson.Number || index.Num < 0 || batch.Num < 0 {
-		return trajectories.BatchRow{}, fmt.Errorf("rollout %s has no prompt_index: %w", rec.ID, trajectories.ErrCorrupt)
-	}
-	return trajectories.BatchRow{PromptIndex: int(index.Int()), BatchNum: int(batch.Int())}, nil
 }
 
 // line makes the row of a rollout, with its newline.
@@ -254,9 +251,9 @@ func (r *Run) Done() int { return r.known }
 
 // Add writes the row of a rollout that has been recorded.
 func (r *Run) Add(rec *trajectories.Rollout) error {
-	where, err := r.place(rec)
+	where, err := placeOf(rec.Metadata)
 	if err != nil {
-		return err
+		return fmt.Errorf("rollout %s: %w", rec.ID, err)
 	}
 	counts := !slices.Contains(Again(), rec.Outcome)
 	var line []byte

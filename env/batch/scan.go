@@ -1,17 +1,19 @@
 package batch
 
 import (
+	"bytes"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/trajectories"
 )
 
@@ -34,6 +36,8 @@ type place struct {
 	stamp          textHash
 	text           textHash // of the first human turn
 	ours           bool     // made from run/rollouts.jsonl
+	tools          int      // its list of tools, see toolNames
+	invented       bool     // it calls a tool that does not exist
 }
 
 // identity tells rows apart: the index alone is not enough once the dataset was edited.
@@ -74,14 +78,14 @@ func batchNumbers(dir string) ([]int, error) {
 
 // scanBatch reads one batch file. It puts right what a killed writer left: a last line
 // that was cut off is removed, one that only lacks its newline gets it.
-func scanBatch(dir string, number int, warn func(string)) (places []place, err error) {
+func scanBatch(dir string, number int, names *toolNames, warn func(string)) (places []place, err error) {
 	path := batchFile(dir, number)
 	cut, unended := int64(-1), false
 	err = trajectories.EachLineOf(path, func(line trajectories.Line) error {
-		if isBlank(string(line.Text)) {
+		if len(bytes.TrimSpace(line.Text)) == 0 {
 			return nil
 		}
-		p := readPlace(line.Text)
+		p := names.readPlace(line.Text)
 		p.batch, p.offset, p.length = number, line.Offset, int64(len(line.Text))
 		switch {
 		case !line.Whole && p.kind == kindBroken:
@@ -112,26 +116,73 @@ func scanBatch(dir string, number int, warn func(string)) (places []place, err e
 	return places, nil
 }
 
-// readPlace reads what a line says of itself.
-func readPlace(line []byte) place {
+// readPlace reads what a line says of itself, in one pass over its members.
+func (n *toolNames) readPlace(line []byte) place {
 	p := place{index: -1}
-	parsed := gjson.ParseBytes(line)
-	if !json.Valid(line) || !parsed.IsObject() {
+	if !chat.Valid(line) || gjson.ParseBytes(line).Type != gjson.JSON || line[0] == '[' {
 		p.kind = kindBroken
 		return p
 	}
-	if v := parsed.Get("prompt_index"); v.Type == gjson.Number && v.Num >= 0 && v.Num == float64(int32(v.Num)) {
-		p.index = int(v.Num)
-	}
-	p.stamp = hashStamp(parsed.Get("metadata.timestamp").String())
+	failed, discarded, stamp := false, false, ""
+	gjson.ParseBytes(line).ForEach(func(key, v gjson.Result) bool {
+		switch key.Str {
+		case "prompt_index":
+			if v.Type == gjson.Number && v.Num >= 0 && v.Num == float64(int32(v.Num)) {
+				p.index = int(v.Num)
+			}
+		case "conversations":
+			p.text = hashText(firstHuman(v))
+		case "metadata":
+			stamp = v.Get("timestamp").String()
+		case "failed":
+			failed = v.Bool()
+		case "discarded":
+			discarded = true
+		case "tool_stats":
+			p.tools = n.list(v)
+		}
+		return true
+	})
+	p.stamp = hashStamp(stamp)
 	switch {
-	case parsed.Get("failed").Bool():
+	case failed:
 		p.kind = kindFailed
-	case parsed.Get("discarded").Exists():
+	case discarded:
 		p.kind = kindTombstone
 	}
-	p.text = hashText(firstHuman(parsed.Get("conversations")))
 	return p
+}
+
+// toolNames are the tools that rows name. Rows have few different lists of them.
+type toolNames struct {
+	lists   [][]string
+	byNames map[string]int
+	idle    map[string]bool // named without a call somewhere
+}
+
+// list returns the number of a row's list of tools.
+func (n *toolNames) list(stats gjson.Result) int {
+	var names []string
+	stats.ForEach(func(name, stat gjson.Result) bool {
+		names = append(names, name.String())
+		if stat.Get("count").Num == 0 && !n.idle[name.String()] {
+			n.idle[name.String()] = true
+		}
+		return true
+	})
+	slices.Sort(names)
+	key := strings.Join(names, "\x00")
+	i, ok := n.byNames[key]
+	if !ok {
+		i = len(n.lists)
+		n.lists = append(n.lists, names)
+		n.byNames[key] = i
+	}
+	return i
+}
+
+func newToolNames() *toolNames {
+	return &toolNames{lists: [][]string{nil}, byNames: map[string]int{"": 0}, idle: map[string]bool{}}
 }
 
 // firstHuman returns the text of the first human turn; what is no text gives its JSON, as

@@ -90,8 +90,8 @@ func TestABatchRunLeavesTheFilesOfTheOriginal(t *testing.T) {
 	code, stdout, stderr := b.batch("--num_workers=1", "--max_samples", "4")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Contains(t, stdout, "prompts    4: 2 trajectories, 1 discarded without reasoning, 1 left out for tools that don't exist")
-	require.Equal(t, []string{"0 Task one", "1 Task plain"}, texts(t, "data/r/batch_0.jsonl"))
-	require.Equal(t, []string{"2 Task invent", "3 Task one"}, texts(t, "data/r/batch_1.jsonl"))
+	require.ElementsMatch(t, []string{"0 Task one", "1 Task plain"}, texts(t, "data/r/batch_0.jsonl"))
+	require.ElementsMatch(t, []string{"2 Task invent", "3 Task one"}, texts(t, "data/r/batch_1.jsonl"))
 	require.Equal(t, []string{"0 Task one", "3 Task one"}, texts(t, "data/r/trajectories.jsonl"))
 	require.Len(t, lines(t, "data/r/run/rollouts.jsonl"), 4)
 
@@ -101,6 +101,11 @@ func TestABatchRunLeavesTheFilesOfTheOriginal(t *testing.T) {
 	for _, name := range []string{"batch_0.jsonl", "batch_1.jsonl", "checkpoint.json", "statistics.json"} {
 		text, err := os.ReadFile(filepath.Join("data/r", name))
 		require.NoError(t, err)
+		if strings.HasSuffix(name, ".jsonl") { // prompts that run side by side end in any order
+			sorted := lines(t, filepath.Join("data/r", name))
+			slices.Sort(sorted)
+			text = []byte(strings.Join(sorted, "\n") + "\n")
+		}
 		rows := regexp.MustCompile(`\{"from": "system", "value": ".*?</tool_call>"\}`).ReplaceAllString(string(text), `{"from": "system"}`)
 		rows = moments.ReplaceAllString(system.ReplaceAllString(rows, ""), "MOMENT")
 		rows = regexp.MustCompile(`"duration_seconds": [\d.]+`).ReplaceAllString(rows, `"duration_seconds": 0.0`)
