@@ -165,6 +165,11 @@ func (e *Environment) examine(ctx context.Context, s *source) (int, error) {
 		total += f.Size
 	}
 	small = small && total <= countedBytes && s.data.Info().Revision == ""
+	if !small && s.own.Shuffle {
+		inOrder := *s
+		inOrder.own.Shuffle = false // shuffling would read it all
+		s = &inOrder
+	}
 	n := 0
 	for _, err := range s.items(ctx) {
 		if err != nil {

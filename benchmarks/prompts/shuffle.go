@@ -33,8 +33,10 @@ func shuffled(ctx context.Context, rows iter.Seq2[dataset.KeyedRow, error], seed
 			yield(dataset.KeyedRow{}, fmt.Errorf("make a file to shuffle the rows in: %w", err))
 			return
 		}
-		defer file.Close()
 		defer os.Remove(file.Name())
+		defer file.Close()
+		// Where the system allows it the file goes now, so that nothing is left behind by a killed process.
+		_ = os.Remove(file.Name())
 		index, err := spool(file, rows, seed)
 		if err != nil {
 			yield(dataset.KeyedRow{}, err)
