@@ -389,9 +389,10 @@ func (l *Log) Open(number uint64) (*Reader, error) {
 	return &Reader{l, f}, nil
 }
 
-// Read returns data and checks it against its CRC-32C.
+// Read returns data and checks it against its CRC-32C. There is room for a few more
+// bytes behind it.
 func (r *Reader) Read(at, length int64, check uint32) ([]byte, error) {
-	data := make([]byte, length)
+	data := make([]byte, length, length+8)
 	if _, err := r.file.handle.ReadAt(data, at); err != nil {
 		return nil, fmt.Errorf("read %d bytes at %d of %s: %w", length, at, r.file.path, err)
 	}

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hermes-env/hermes-env/env/atropos"
@@ -308,57 +310,59 @@ func sendPacked(out io.Writer, before string, entries []atropos.Entry, readers m
 	return err
 }
 
-// sendUnpacked unpacks the next group while one is being written.
-func sendUnpacked(ctx context.Context, out io.Writer, before string, entries []atropos.Entry, readers map[uint64]*journal.Reader, after string) error {
-	type unpacked struct {
-		content []byte
-		by      *unpacker // whose memory it is
-		err     error
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	ready := make(chan unpacked)
-	free := make(chan *unpacker, 2)
-	free <- &unpacker{}
-	free <- &unpacker{}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		defer close(ready)
-		for i := range entries {
-			var u *unpacker
-			select {
-			case u = <-free:
-			case <-ctx.Done():
-				return
-			}
-			result := unpacked{by: u}
-			data, err := read(readers, &entries[i])
-			if err == nil {
-				if data, err = u.unpack(data, entries[i].Size, entries[i].Sum); err != nil {
-					err = &damage{entries[i].ID, err}
-				}
-			}
-			result.content, result.err = data, err
-			select {
-			case ready <- result:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil {
-				return
+// lane unpacks every nth group, each when the one before has been written.
+type lane struct {
+	ready chan unpacked
+	used  chan struct{}
+}
+
+type unpacked struct {
+	content []byte // valid until the lane goes on
+	err     error
+}
+
+func (l *lane) run(ctx context.Context, first, step int, entries []atropos.Entry, readers map[uint64]*journal.Reader) {
+	var u unpacker
+	for i := first; i < len(entries); i += step {
+		content, err := read(readers, &entries[i])
+		if err == nil {
+			if content, err = u.unpack(content, entries[i].Size, entries[i].Sum); err != nil {
+				err = &damage{entries[i].ID, err}
 			}
 		}
-	}()
-	defer func() {
-		cancel()
-		<-ended
-	}()
+		select {
+		case l.ready <- unpacked{content, err}:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-l.used:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sendUnpacked unpacks the next groups, on all processors, while one is being written.
+func sendUnpacked(ctx context.Context, out io.Writer, before string, entries []atropos.Entry, readers map[uint64]*journal.Reader, after string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	lanes := make([]lane, min(len(entries), runtime.GOMAXPROCS(0)+1))
+	for i := range lanes {
+		lanes[i] = lane{make(chan unpacked), make(chan struct{})}
+		running.Go(func() { lanes[i].run(ctx, i, len(lanes), entries, readers) })
+	}
 	if _, err := io.WriteString(out, before); err != nil {
 		return err
 	}
 	for i := range entries {
-		next, ok := <-ready
-		if !ok {
+		l := &lanes[i%len(lanes)]
+		var next unpacked
+		select {
+		case next = <-l.ready:
+		case <-ctx.Done():
 			return ctx.Err()
 		}
 		if next.err != nil {
@@ -372,7 +376,11 @@ func sendUnpacked(ctx context.Context, out io.Writer, before string, entries []a
 		if _, err := out.Write(next.content); err != nil {
 			return err
 		}
-		free <- next.by
+		select {
+		case l.used <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	_, err := io.WriteString(out, after)
 	return err

@@ -65,9 +65,10 @@ type unpacker struct {
 	buf    bytes.Buffer
 }
 
-// unpack returns the content of a piece, which stays valid until the next call.
+// unpack returns the content of a piece, which stays valid until the next call. It
+// writes behind the end of packed if there is room.
 func (u *unpacker) unpack(packed []byte, size int64, sum uint32) ([]byte, error) {
-	source := io.MultiReader(bytes.NewReader(packed), bytes.NewReader([]byte(streamEnd)))
+	source := bytes.NewReader(append(packed, streamEnd...))
 	if u.reader == nil {
 		u.reader = flate.NewReader(source)
 	} else if err := u.reader.(flate.Resetter).Reset(source, nil); err != nil {

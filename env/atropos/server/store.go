@@ -132,6 +132,11 @@ func (s *store) record(e *atropos.Event, data ...[]byte) (int64, error) {
 	for _, d := range data {
 		s.live[file] += int64(len(d))
 	}
+	switch e.Op {
+	case atropos.OpDone, atropos.OpReset, atropos.OpLost:
+		close(s.room)
+		s.room = make(chan struct{})
+	}
 	if s.log.TailSize() >= s.config.FileSize {
 		if err := s.rotate(); err != nil {
 			return -1, err
@@ -255,8 +260,6 @@ func (s *store) move(id uint64, place atropos.Place) error {
 // dropped is called by the state for groups whose data is no longer needed there.
 func (s *store) dropped(e *atropos.Entry) {
 	s.live[e.Place.File] -= e.Place.Length
-	close(s.room)
-	s.room = make(chan struct{})
 }
 
 // full says why no more groups can be taken now, or "". mu is held.
