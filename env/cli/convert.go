@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -63,7 +64,10 @@ func (c *convertCommand) Run(s *session) error {
 	options.Version = Version()
 	progress := newConvertProgress(s, c.JSON)
 	options.Progress = progress.tell
-	result, err := convert.Run(s.ctx, options)
+	ctx, release := s.untilSignal()
+	result, err := convert.Run(ctx, options)
+	stopped := ctx.Err() != nil
+	release()
 	progress.end()
 	if err != nil {
 		if result != nil {
@@ -72,7 +76,7 @@ func (c *convertCommand) Run(s *session) error {
 		if errors.Is(err, convert.ErrUsage) {
 			return fail(ExitUsage, err)
 		}
-		if s.ctx.Err() != nil {
+		if stopped {
 			return fail(ExitInterrupted, errors.New("interrupted: nothing was written"))
 		}
 		return fail(ExitStore, err)
@@ -95,6 +99,25 @@ func (c *convertCommand) Run(s *session) error {
 		return fail(ExitProblems, fmt.Errorf("%d lines could not be read and are missing in %s", result.Broken, result.Out))
 	}
 	return nil
+}
+
+// untilSignal returns a context that the first signal ends; release gives the
+// signals back.
+func (s *session) untilSignal() (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-s.app.Signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		cancel()
+		<-ended
+	}
 }
 
 func (c *convertCommand) options() (convert.Options, error) {
