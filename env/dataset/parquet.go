@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 )
@@ -25,7 +24,6 @@ type parquetRows struct {
 	handle *os.File
 	size   int64
 	meta   *format.FileMetaData
-	pf     *parquet.File // without data: the schema and the decoders
 	packed unpacker
 	schema *parquetSchema
 	json   jsonText // only for rows with maps, whose keys may repeat
@@ -60,15 +58,15 @@ func newParquet(ctx context.Context, f *dataFile, handle *os.File, o *Options) (
 	if err != nil {
 		return nil, err
 	}
-	pf, err := openPlain(meta)
+	pf, err := openPlain(meta, -1)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the Parquet file is damaged: %w", ErrFormat, err)
+		return nil, err
 	}
 	schema, err := newParquetSchema(pf, meta, o.Columns)
 	if err != nil {
 		return nil, err
 	}
-	r = &parquetRows{ctx: ctx, file: f, handle: handle, size: info.Size(), meta: meta, pf: pf, schema: schema, max: o.maxRow()}
+	r = &parquetRows{ctx: ctx, file: f, handle: handle, size: info.Size(), meta: meta, schema: schema, max: o.maxRow()}
 	r.leaves = make([]leafCursor, len(schema.leaves))
 	for i, leaf := range schema.leaves {
 		r.leaves[i].leaf = leaf
@@ -122,19 +120,23 @@ func readFooter(file io.ReaderAt, size int64) (*format.FileMetaData, error) {
 	return meta, nil
 }
 
-// openPlain opens a file of the same schema and row groups whose chunks are uncompressed and anywhere: pageSource has them.
-func openPlain(meta *format.FileMetaData) (*parquet.File, error) {
-	plain := format.FileMetaData{Version: meta.Version, Schema: widen(meta), NumRows: meta.NumRows}
-	for g := range meta.RowGroups {
-		group := format.RowGroup{NumRows: meta.RowGroups[g].NumRows, Ordinal: int16(g)}
-		for i := range meta.RowGroups[g].Columns {
-			chunk := &meta.RowGroups[g].Columns[i].MetaData
-			group.Columns = append(group.Columns, format.ColumnChunk{MetaData: format.ColumnMetaData{
+// openPlain opens a file of the same schema, with one of the row groups or, for -1, none, whose chunks are uncompressed and
+// anywhere: pageSource has them.
+func openPlain(meta *format.FileMetaData, group int) (*parquet.File, error) {
+	plain := format.FileMetaData{Version: meta.Version, Schema: meta.Schema}
+	if group >= 0 {
+		source := &meta.RowGroups[group]
+		plain.Schema = widen(meta.Schema, source)
+		plain.NumRows = source.NumRows
+		target := format.RowGroup{NumRows: source.NumRows}
+		for i := range source.Columns {
+			chunk := &source.Columns[i].MetaData
+			target.Columns = append(target.Columns, format.ColumnChunk{MetaData: format.ColumnMetaData{
 				Type: chunk.Type, Encoding: chunk.Encoding, PathInSchema: chunk.PathInSchema, NumValues: chunk.NumValues,
 				TotalCompressedSize: math.MaxInt64 >> 1, Codec: format.Uncompressed,
 			}})
 		}
-		plain.RowGroups = append(plain.RowGroups, group)
+		plain.RowGroups = []format.RowGroup{target}
 	}
 	footer, err := thrift.Marshal(new(thrift.CompactProtocol), &plain)
 	if err != nil {
@@ -142,13 +144,18 @@ func openPlain(meta *format.FileMetaData) (*parquet.File, error) {
 	}
 	file := append([]byte("PAR1"), footer...)
 	file = append(binary.LittleEndian.AppendUint32(file, uint32(len(footer))), "PAR1"...)
-	return parquet.OpenFile(bytes.NewReader(file), int64(len(file)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(16<<10))
+	opened, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(16<<10))
+	if err != nil {
+		return nil, fmt.Errorf("%w: the Parquet file is damaged: %w", ErrFormat, err)
+	}
+	return opened, nil
 }
 
-// widen returns the schema with those columns of unsigned 32-bit numbers declared as 64-bit ones that hold nothing but deltas:
-// DuckDB starts them with numbers beyond a signed 32-bit one, which the library refuses. The lower 32 bits are right either way.
-func widen(meta *format.FileMetaData) []format.SchemaElement {
-	schema := slices.Clone(meta.Schema)
+// widen returns the schema with those columns of 32-bit numbers declared as 64-bit ones that the row group holds as nothing but
+// deltas. DuckDB writes differences of more than 32 bits there, of which the library makes other numbers, or refuses them; the
+// lower 32 bits come out right either way.
+func widen(schema []format.SchemaElement, group *format.RowGroup) []format.SchemaElement {
+	schema = slices.Clone(schema)
 	leaf := -1
 	for i := range schema {
 		e := &schema[i]
@@ -156,28 +163,17 @@ func widen(meta *format.FileMetaData) []format.SchemaElement {
 			continue
 		}
 		leaf++
-		t, logical := e.LogicalType.Value.(*format.IntType)
-		unsigned := logical && !t.IsSigned && t.BitWidth == 32 || e.ConvertedType.Valid && e.ConvertedType.V == deprecated.Uint32
-		if e.Type.V == format.Int32 && unsigned && onlyDeltas(meta, leaf) {
+		if e.Type.V == format.Int32 && leaf < len(group.Columns) && onlyDeltas(group.Columns[leaf].MetaData.Encoding) {
 			*e = format.SchemaElement{Type: thrift.New(format.Int64), RepetitionType: e.RepetitionType, Name: e.Name}
 		}
 	}
 	return schema
 }
 
-func onlyDeltas(meta *format.FileMetaData, leaf int) bool {
-	for g := range meta.RowGroups {
-		if leaf >= len(meta.RowGroups[g].Columns) {
-			return false
-		}
-		encodings := meta.RowGroups[g].Columns[leaf].MetaData.Encoding
-		if !slices.Contains(encodings, format.DeltaBinaryPacked) || slices.ContainsFunc(encodings, func(e format.Encoding) bool {
-			return e != format.DeltaBinaryPacked && e != format.RLE && e != format.BitPacked
-		}) {
-			return false
-		}
-	}
-	return len(meta.RowGroups) > 0
+func onlyDeltas(encodings []format.Encoding) bool {
+	return slices.Contains(encodings, format.DeltaBinaryPacked) && !slices.ContainsFunc(encodings, func(e format.Encoding) bool {
+		return e != format.DeltaBinaryPacked && e != format.RLE && e != format.BitPacked
+	})
 }
 
 // damaged is the one place where a panic of the Parquet library becomes an error: it trusts sizes and levels that a damaged
@@ -234,7 +230,11 @@ func (r *parquetRows) next() (data []byte, at place, err error) {
 
 // openGroup goes on to the next row group.
 func (r *parquetRows) openGroup() error {
-	group := r.pf.RowGroups()[r.group]
+	pf, err := openPlain(r.meta, r.group)
+	if err != nil {
+		return err
+	}
+	group, chunks := pf.RowGroups()[0], r.meta.RowGroups[r.group].Columns
 	r.group++
 	r.left = group.NumRows()
 	if r.left < 0 {
@@ -247,7 +247,7 @@ func (r *parquetRows) openGroup() error {
 		if !ok {
 			return fmt.Errorf("read column %s: the library gives no chunk of a file", c.leaf.path)
 		}
-		source, err := newPageSource(r.ctx, r.handle, r.size, &r.meta.RowGroups[r.group-1].Columns[c.leaf.index].MetaData, &r.packed)
+		source, err := newPageSource(r.ctx, r.handle, r.size, &chunks[c.leaf.index].MetaData, &r.packed)
 		if err != nil {
 			return fmt.Errorf("read column %s: %w", c.leaf.path, err)
 		}
