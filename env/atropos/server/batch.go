@@ -173,9 +173,9 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request, d *delivery) er
 	w.Header().Set(atropos.HeaderBatchID, d.id)
 	w.Header().Set("ETag", `"`+d.id+`"`)
 	err := s.send(w, r, `{"batch":[`, d.entries, d.readers, `]}`)
-	if err == nil {
-		err = r.Context().Err() // the connection broke while the last bytes were on their way
-	}
+	// When all is written the batch counts as delivered, although a client that does
+	// not acknowledge may never have read it: one that closes its connection after each
+	// reply looks the same as one that died.
 	if err != nil {
 		s.giveBack(d)
 		s.counters.interrupted.Add(1)

@@ -57,7 +57,7 @@ func TestADamagedPieceIsNoticed(t *testing.T) {
 	require.NoError(t, err)
 	_, err = u.unpack(packed.packed, packed.size, packed.sum+1)
 	require.Error(t, err)
-	_, err = u.unpack(packed.packed[:3], packed.size, packed.sum)
+	_, err = u.unpack(packed.packed[:3:3], packed.size, packed.sum)
 	require.Error(t, err)
 	_, err = u.unpack(packed.packed, packed.size, packed.sum)
 	require.NoError(t, err)
