@@ -7,63 +7,61 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
 )
 
 // decodeJSON reads one JSON value, keeping the order of keys and telling integers
-// from floats.
+// from floats. Conversations are read anew for every prompt, so strings without
+// escapes are not copied one by one.
 func decodeJSON(raw []byte) (value, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	v, err := readJSON(d, 0)
-	if err != nil {
-		return nil, err
+	if !json.Valid(raw) {
+		var v any
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("not one JSON value")
 	}
-	if d.More() {
-		return nil, fmt.Errorf("more than one JSON value")
+	if !utf8.Valid(raw) {
+		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
 	}
-	return v, nil
+	return readJSON(gjson.ParseBytes(raw), 0)
 }
 
-func readJSON(d *json.Decoder, depth int) (value, error) {
+func readJSON(v gjson.Result, depth int) (value, error) {
 	if depth > deepest {
 		return nil, fmt.Errorf("JSON nested deeper than %d", deepest)
 	}
-	token, err := d.Token()
-	if err != nil {
-		return nil, err
+	switch v.Type {
+	case gjson.Null:
+		return nil, nil
+	case gjson.True, gjson.False:
+		return v.Type == gjson.True, nil
+	case gjson.Number:
+		return jsonNumber(v.Raw)
+	case gjson.String:
+		return v.Str, nil
 	}
-	switch t := token.(type) {
-	case json.Number:
-		return jsonNumber(string(t))
-	case json.Delim:
-		if t == '[' {
-			l := &list{items: []value{}}
-			for d.More() {
-				v, err := readJSON(d, depth+1)
-				if err != nil {
-					return nil, err
-				}
-				l.items = append(l.items, v)
-			}
-			_, err := d.Token()
-			return l, err
-		}
-		o := newDict(4)
-		for d.More() {
-			k, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			v, err := readJSON(d, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			o.setString(k.(string), v)
-		}
-		_, err := d.Token()
-		return o, err
+	var failure error
+	if v.IsArray() {
+		l := &list{items: []value{}}
+		v.ForEach(func(_, item gjson.Result) bool {
+			var read value
+			read, failure = readJSON(item, depth+1)
+			l.items = append(l.items, read)
+			return failure == nil
+		})
+		return l, failure
 	}
-	return token, nil // string, bool or nil
+	o := newDict(4)
+	v.ForEach(func(key, item gjson.Result) bool {
+		var read value
+		read, failure = readJSON(item, depth+1)
+		o.setString(key.Str, read)
+		return failure == nil
+	})
+	return o, failure
 }
 
 func jsonNumber(s string) (value, error) {
