@@ -150,9 +150,9 @@ func TestAnItemsTimeLimitEndsTheAgentButNotTheVerification(t *testing.T) {
 }
 
 func TestProcessesStayForTheVerifierOnlyWhereAnItemSaysSo(t *testing.T) {
-	for _, keep := range []bool{true, false} {
+	for limits, keep := range map[env.Limits]bool{{KeepProcesses: true}: true, {}: false, {KeepServices: true}: false} { // it is no service
 		h := newHarness(t, modeltest.Turns(modeltest.Calls(chat.ToolCall{ID: "c", Name: "terminal", Arguments: `{"command":"sleep 61 > /dev/null 2>&1 & echo $! > ~/pid"}`}), modeltest.Text("done")))
-		e := &limited{counting: counting{items: 1}, limits: env.Limits{KeepProcesses: keep}}
+		e := &limited{counting: counting{items: 1}, limits: limits}
 		e.reward = func(ctx context.Context, _ env.Item, _ *agentloop.Result, tc *toolcontext.Context) (env.Score, error) {
 			out, err := tc.Terminal(ctx, "ps -o args= -p $(cat ~/pid) | grep -q '^sleep 61'", 10*time.Second)
 			require.NoError(t, err)

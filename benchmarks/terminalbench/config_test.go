@@ -83,6 +83,7 @@ func TestEveryOverrideThatMakesScoresIncomparableIsNamed(t *testing.T) {
 		"network=none":                    "network none",
 		"force_build=true":                "force_build",
 		"verify_in=fresh":                 "fresh container",
+		"keep_processes=never":            "keep_processes never",
 		"on_tampering=fail":               "on_tampering fail",
 		"exit_code_fallback=true":         "exit code",
 		"skip_unsound=true":               "skip_unsound",
@@ -104,6 +105,7 @@ func TestConfigurationsThatCanNotWorkAreRefused(t *testing.T) {
 		"task_filter=[\"a[\"]":       "is no pattern",
 		"tasks=x dataset_revision=y": "can't be combined with tasks",
 		"verify_in=elsewhere":        "want one of same, fresh",
+		"keep_processes=some":        "want one of auto, always, never",
 		"agent_timeout_multiplier=0": "agent_timeout_multiplier",
 	} {
 		_, _, err := resolve(t, NameTB2, strings.Fields(flags)...)

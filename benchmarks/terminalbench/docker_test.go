@@ -126,7 +126,7 @@ func (b *bench) run() map[string]*trajectories.Rollout {
 		Model:  client,
 		Stored: func(k trajectories.Key) *trajectories.Rollout { return b.stored[k.ItemID] }, StoredPlanned: len(b.stored),
 		Mode: config.Evaluate, Environment: e, Agent: b.agent, ModelName: "test", Provider: provider, Registry: registry, Store: store,
-		Config: config.Env{GroupSize: 1, Attempts: 1, MaxEvalWorkers: 4, MaxAgentTurns: 5, MaxTokenLength: 100, PassThreshold: 1, VerifyTimeout: 60, TerminalTimeout: 10, ToolPoolSize: 16},
+		Config: config.Env{GroupSize: 1, Attempts: 1, MaxEvalWorkers: 8, MaxAgentTurns: 5, MaxTokenLength: 100, PassThreshold: 1, VerifyTimeout: 60, TerminalTimeout: 10, ToolPoolSize: 16},
 	})
 	require.NoError(t, err)
 	_, err = runner.Run(t.Context())

@@ -176,7 +176,8 @@ func (v *verification) lookAfter(ctx context.Context, files verifierFiles, exitC
 		v.doubtIf(e.Path == verifierDir || e.Path == path.Dir(verifierDir), false, "%s was replaced after the tests had ended", e.Path)
 	}
 	result, problem := files.parse()
-	v.doubtIf(problem == nil && result.value > 0 && exitCode != 0, true, "there is a reward although the tests ended with exit code %d", exitCode)
+	// In the second run 0 shows as well that these tests write a reward and then fail.
+	v.doubtIf(problem == nil && exitCode != 0 && (result.value > 0 || v.second), true, "there is a reward although the tests ended with an error")
 	v.doubtIf(v.rewardWrites == 0 && (files.hasText || files.hasJSON), false, "there is a reward that nobody wrote")
 	if err := v.compareTests(ctx); err != nil {
 		return err

@@ -154,7 +154,7 @@ func TestTheTasksComeFromADatasetOnTheHubAndThenFromItsCache(t *testing.T) {
 	online := evaluate("online", replay...)
 	require.Len(t, online, len(names))
 	for _, name := range names {
-		if name != "unprivileged-keeper" && name != "serve-status-page" && name != "without-network" { // rows have no users, networks and metadata
+		if name != "unprivileged-keeper" && name != "without-network" { // rows have no users and networks
 			require.Equal(t, []string{"1"}, online[name], name)
 		}
 	}
