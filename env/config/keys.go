@@ -83,6 +83,7 @@ func (l *loader) findSecrets(look *keyring, fields []bound, path string) {
 		switch f.shape {
 		case shapeObject:
 			if s, ok := f.value.Addr().Interface().(*Server); ok {
+				l.guardOwnKey(s, p)
 				l.findServerKey(look, s, p, 0)
 				continue
 			}
@@ -95,6 +96,20 @@ func (l *loader) findSecrets(look *keyring, fields []bound, path string) {
 			}
 			l.findSecret(look, &s, &source, p)
 			f.value.Set(reflect.ValueOf(s))
+		}
+	}
+}
+
+// guardOwnKey keeps the key that a file gives a server of an environment's own from
+// travelling to a host that a flag names.
+func (l *loader) guardOwnKey(s *Server, path string) {
+	if l.origins[path+".base_url"].Kind != FromFlag || isEmbedded(s) {
+		return
+	}
+	for _, field := range []string{path + ".api_key", path + ".api_key_env"} {
+		if o := l.origins[field]; o.Kind == FromFile {
+			l.reject(path+".base_url", fmt.Sprintf("the key of %s may be for another host and is not sent to %s; pass --%s.api_key_env too", o, s.host(), path))
+			return
 		}
 	}
 }

@@ -25,14 +25,14 @@ func (j *judged) ValidateConfig(*Config) []error {
 	return []error{&FieldError{Field: "parts[0].word", Message: "is missing"}}
 }
 
-func loadJudged(t *testing.T, file string) (*judged, error) {
+func loadJudged(t *testing.T, file string, flags ...Flag) (*judged, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(file), 0o600))
 	variables := map[string]string{"OPENAI_API_KEY": "sk-openai", "JUDGE_KEY": "sk-judge"}
 	resolved, err := Load(Options{
 		File:  path,
-		Flags: []Flag{{Name: "openai.base_url", Value: "http://one.example/v1"}, {Name: "openai.model_name", Value: "m"}},
+		Flags: append(flags, Flag{Name: "openai.base_url", Value: "http://one.example/v1"}, Flag{Name: "openai.model_name", Value: "m"}),
 		LookupEnv: func(name string) (string, bool) {
 			value, ok := variables[name]
 			return value, ok
@@ -64,6 +64,16 @@ func TestAServerOfAnEnvironmentsOwnGetsTheKeyThatWasMeantForIt(t *testing.T) {
 	_, err := loadJudged(t, "environment: judged\nenv:\n  judge: {base_url: 'http://j.example/v1', api_key_env: NOT_THERE}\n")
 	require.ErrorContains(t, err, "x.yaml:3:")
 	require.ErrorContains(t, err, "NOT_THERE is not set")
+}
+
+func TestTheKeyOfAFileDoesNotTravelToTheHostOfAFlag(t *testing.T) {
+	const file = "environment: judged\nenv:\n  judge: {base_url: 'http://j.example/v1', api_key_env: JUDGE_KEY}\n"
+	elsewhere := Flag{Name: "env.judge.base_url", Value: "http://elsewhere.example/v1"}
+	_, err := loadJudged(t, file, elsewhere)
+	require.ErrorContains(t, err, "is not sent to elsewhere.example; pass --env.judge.api_key_env too")
+	own, err := loadJudged(t, file, elsewhere, Flag{Name: "env.judge.api_key_env", Value: "OPENAI_API_KEY"})
+	require.NoError(t, err)
+	require.Equal(t, "sk-openai", own.Judge.APIKey.Reveal())
 }
 
 func TestAProblemOfAFieldNobodyGaveIsPlacedAtWhatIsAroundIt(t *testing.T) {
