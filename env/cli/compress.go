@@ -235,6 +235,9 @@ func (j *compressJob) files() (files []compressFile, metrics string, err error) 
 		files = append(files, compressFile{path, filepath.Join(out, name)})
 	}
 	if len(left) > 0 {
+		if more := len(left) - 4; more > 0 {
+			left = append(left[:4], fmt.Sprintf("%d more", more))
+		}
 		j.out.Note(fmt.Sprintf("left aside in %s: %s (their rows are in trajectories.jsonl, or are none)", j.Input, strings.Join(left, ", ")))
 	}
 	if len(files) == 0 {
