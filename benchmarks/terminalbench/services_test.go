@@ -99,7 +99,7 @@ func TestAKeptProcessForgesNoReward(t *testing.T) {
 		// What the agent did before its end counts, whatever its processes do.
 		"did its work and writes all the same": {agent: "echo 42 > /work/answer; " + listener("while :; do echo 1 > /logs/verifier/reward.txt; done"), files: files{"tests/test.sh": "#!/bin/sh\nsleep 0.7\n" + strings.TrimPrefix(honest, "#!/bin/sh\n")}, want: "1"},
 		// What it does once it can see the tests does not.
-		"does its work while the tests run": {agent: listener("cat /tests/expected > /work/answer; sleep 0.5; while :; do echo 1 > /logs/verifier/reward.txt; done"), files: files{"tests/expected": "42\n", "tests/test.sh": "#!/bin/sh\nsleep 0.7\n" + strings.TrimPrefix(honest, "#!/bin/sh\n")}},
+		"does its work while the tests run":            {agent: listener("cat /tests/expected > /work/answer; sleep 0.5; while :; do echo 1 > /logs/verifier/reward.txt; done"), files: files{"tests/expected": "42\n", "tests/test.sh": "#!/bin/sh\nsleep 0.7\n" + strings.TrimPrefix(honest, "#!/bin/sh\n")}},
 		"does nothing to tests that end with an error": {agent: listener("sleep 60"), files: files{"tests/test.sh": "#!/bin/sh\nif timeout 5 wget -q -O - http://127.0.0.1:8080/attack > /dev/null; then echo 0.5 > /logs/verifier/reward.txt; else echo 0 > /logs/verifier/reward.txt; fi\nexit 1\n"}, want: "0.5"},
 		// Tests that write twice by themselves do so without anybody else, too.
 		"does nothing to tests that write twice": {agent: listener("sleep 60"), files: files{"tests/test.sh": "#!/bin/sh\necho 0 > /logs/verifier/reward.txt\nif timeout 5 wget -q -O - http://127.0.0.1:8080/attack > /dev/null; then echo 1 > /logs/verifier/reward.txt; else echo 0 > /logs/verifier/reward.txt; fi\n"}, want: "1"},
