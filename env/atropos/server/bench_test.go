@@ -113,7 +113,7 @@ func BenchmarkBatch(b *testing.B) {
 // TestMemoryOfALongQueue fills the queue and prints what that takes;
 // HERMES_ENV_API_FILL sets another number of sequences.
 func TestMemoryOfALongQueue(t *testing.T) {
-	sequences := 20_000
+	sequences := 5_000
 	if asked := os.Getenv("HERMES_ENV_API_FILL"); asked != "" {
 		n, err := strconv.Atoi(asked)
 		require.NoError(t, err)

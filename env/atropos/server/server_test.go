@@ -439,7 +439,8 @@ func TestPostsAreRefusedWhenTooMuchWaits(t *testing.T) {
 	f.post("/scored_data", group(1, "6", ""), "Idempotency-Key", "k")
 	f.post("/register", withBatchSize("1"))
 	f.get("/batch")
-	f.post("/scored_data", group(1, "7", ""))
+	require.Eventually(t, func() bool { return f.do("POST", "/scored_data", group(1, "7", "")).code == 200 },
+		20*time.Second, time.Millisecond, "there is room when the server has noticed that all is written")
 }
 
 func TestAPostWaitsForRoom(t *testing.T) {
