@@ -283,7 +283,6 @@ type sampled struct {
 	finish   string
 	stop     string
 	weights  string
-	delay    time.Duration
 	reply    TokenReply
 }
 

@@ -432,8 +432,7 @@ func TestAServerThatRendersByItselfForksWhereItTokenizesAnew(t *testing.T) {
 		sequences int
 	}{"never when the ids are the tokenizer's own": {false, 1}, "when they are not": {true, 3}} {
 		t.Run(name, func(t *testing.T) {
-			var s *setup
-			s = newSetup(t, "vllm, chat", modeltest.ChatML, func(*modeltest.TokenRequest) modeltest.TokenReply {
+			s := newSetup(t, "vllm, chat", modeltest.ChatML, func(*modeltest.TokenRequest) modeltest.TokenReply {
 				if !c.scatter {
 					return modeltest.Sample("Hello world and all")
 				}
