@@ -119,7 +119,7 @@ func scanBatch(dir string, number int, names *toolNames, warn func(string)) (pla
 // readPlace reads what a line says of itself, in one pass over its members.
 func (n *toolNames) readPlace(line []byte) place {
 	p := place{index: -1}
-	if !chat.Valid(line) || gjson.ParseBytes(line).Type != gjson.JSON || line[0] == '[' {
+	if !chat.Valid(line) || !gjson.ParseBytes(line).IsObject() {
 		p.kind = kindBroken
 		return p
 	}
