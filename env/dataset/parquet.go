@@ -247,7 +247,7 @@ func (r *parquetRows) openGroup() error {
 		if !ok {
 			return fmt.Errorf("read column %s: the library gives no chunk of a file", c.leaf.path)
 		}
-		source, err := newPageSource(r.ctx, r.handle, r.size, &chunks[c.leaf.index].MetaData, &r.packed)
+		source, err := newPageSource(r.ctx, r.handle, r.size, &chunks[c.leaf.index].MetaData, c.leaf, &r.packed)
 		if err != nil {
 			return fmt.Errorf("read column %s: %w", c.leaf.path, err)
 		}

@@ -84,6 +84,24 @@ func TestLZ4BlocksAreUnpacked(t *testing.T) {
 	}
 }
 
+func TestRunsLongerThanTheirPageAreRefusedBeforeTheyAreDecoded(t *testing.T) {
+	for _, c := range []struct {
+		data  []byte
+		width int
+		want  error
+	}{
+		{[]byte{0x14, 1}, 1, nil},                                      // ten ones
+		{[]byte{0x03, 0xFF, 0x04, 0}, 1, nil},                          // eight packed, then two
+		{[]byte{0x03}, 3, nil},                                         // the last group cut, as some writers do
+		{[]byte{0xFE, 0xFF, 0xFF, 0xFF, 0x0F, 1}, 1, errRuns},          // two thousand million ones
+		{[]byte{0xFF, 0xFF, 0xFF, 0xFF, 0x0F}, 0, errRuns},             // as many of no width
+		{[]byte{0x14, 1}, 33, errRuns},                                 // a width that doesn't exist
+		{[]byte{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}, 1, errRuns}, // a length without end
+	} {
+		require.ErrorIs(t, checkHybrid(c.data, c.width, 10), c.want, "%v", c.data)
+	}
+}
+
 func TestPagesOfAnotherSizeThanStatedAreRefused(t *testing.T) {
 	var u unpacker
 	defer u.close()

@@ -26,6 +26,7 @@ type pageSource struct {
 	offset int64 // of the next page in the file
 	end    int64 // of the chunk
 	codec  format.CompressionCodec
+	leaf   *parquetLeaf
 	packed *unpacker
 	thrift thrift.CompactProtocol
 
@@ -38,7 +39,7 @@ type pageSource struct {
 }
 
 // newPageSource takes a chunk's place from the footer.
-func newPageSource(ctx context.Context, file io.ReaderAt, size int64, chunk *format.ColumnMetaData, u *unpacker) (*pageSource, error) {
+func newPageSource(ctx context.Context, file io.ReaderAt, size int64, chunk *format.ColumnMetaData, leaf *parquetLeaf, u *unpacker) (*pageSource, error) {
 	start := chunk.DataPageOffset
 	if d := chunk.DictionaryPageOffset; d > 0 && d < start {
 		start = d
@@ -46,7 +47,7 @@ func newPageSource(ctx context.Context, file io.ReaderAt, size int64, chunk *for
 	if start < 4 || start > size || chunk.TotalCompressedSize < 0 || chunk.TotalCompressedSize > size-start {
 		return nil, fmt.Errorf("%w: the Parquet file is damaged: the data of a column is said to be outside of the file", ErrFormat)
 	}
-	return &pageSource{ctx: ctx, file: file, offset: start, end: start + chunk.TotalCompressedSize, codec: chunk.Codec, packed: u}, nil
+	return &pageSource{ctx: ctx, file: file, offset: start, end: start + chunk.TotalCompressedSize, codec: chunk.Codec, leaf: leaf, packed: u}, nil
 }
 
 // ReadAt serves the bytes in order; the library asks for no others, unless a dictionary is not where it has to be.
@@ -167,6 +168,9 @@ func (s *pageSource) unpack(header *format.PageHeader) error {
 			}
 			plain = s.out
 		}
+	}
+	if err := s.checkRuns(header, plain); err != nil {
+		return err
 	}
 	header.CompressedPageSize, header.UncompressedPageSize = int32(len(plain)), int32(len(plain))
 	head, err := thrift.Marshal(&s.thrift, header)

@@ -44,6 +44,7 @@ type parquetLeaf struct {
 	path   string // for messages: "messages.list.element.role"
 	index  int    // among the file's leaf columns
 	maxRep int
+	maxDef int
 	encode leafEncoder
 }
 
@@ -143,7 +144,7 @@ func (b *schemaBuilder) single(c *parquet.Column) (*parquetNode, error) {
 			return nil, fmt.Errorf("column %s: %w", strings.Join(c.Path(), "."), err)
 		}
 		n.kind = leafKind
-		n.leaf = &parquetLeaf{path: strings.Join(c.Path(), "."), index: c.Index(), maxRep: c.MaxRepetitionLevel(), encode: encode}
+		n.leaf = &parquetLeaf{path: strings.Join(c.Path(), "."), index: c.Index(), maxRep: c.MaxRepetitionLevel(), maxDef: c.MaxDefinitionLevel(), encode: encode}
 		b.schema.leaves = append(b.schema.leaves, n.leaf)
 		n.last = len(b.schema.leaves)
 		return n, nil
