@@ -38,13 +38,6 @@ func golden(t *testing.T, name string, got []byte) {
 
 func pointer[T any](v T) *T { return &v }
 
-func message(t testing.TB, raw string) chat.Message {
-	t.Helper()
-	m, err := chat.Decode([]byte(raw))
-	require.NoError(t, err)
-	return m
-}
-
 var fixedTime = time.Date(2026, 3, 30, 14, 22, 31, 456_000_000, time.UTC)
 
 func testTools(t testing.TB) *chat.Toolset {

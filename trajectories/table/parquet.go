@@ -23,7 +23,7 @@ const batchBytes = 1 << 20
 // its footer the file can't be read.
 type ParquetWriter struct {
 	schema  Schema
-	out     *parquet.Writer
+	out     *parquet.GenericWriter[any]
 	columns [][]parquet.Value
 	scratch leafCursor
 	batch   int // bytes in columns
@@ -37,7 +37,7 @@ func NewParquetWriter(w io.Writer, schema Schema, createdBy string) (*ParquetWri
 		return nil, fmt.Errorf("write Parquet: %w", err)
 	}
 	root := groupOf(schema)
-	out := parquet.NewWriter(w, parquet.NewSchema("schema", root),
+	out := parquet.NewGenericWriter[any](w, parquet.NewSchema("schema", root),
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedDefault}),
 		parquet.DataPageVersion(1), parquet.PageBufferSize(1<<20),
 		parquet.CreatedBy(createdBy, "", ""))
