@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,8 +21,8 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop/model/modeltest"
 )
 
-// child runs this test binary as hermes-env in dir and kills it after a while; 0 lets it end.
-func child(t *testing.T, dir string, kill time.Duration, args ...string) (ended bool, output string) {
+// child runs this test binary as hermes-env in dir. It is killed once kill says so; nil lets it end.
+func child(t *testing.T, dir string, kill func() bool, args ...string) (ended bool, output string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Dir = dir
@@ -29,10 +30,24 @@ func child(t *testing.T, dir string, kill time.Duration, args ...string) (ended 
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	require.NoError(t, cmd.Start())
-	if kill > 0 {
-		time.AfterFunc(kill, func() { _ = cmd.Process.Kill() })
-	}
+	over := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for kill != nil {
+			select {
+			case <-over:
+				return
+			case <-time.After(time.Millisecond):
+			}
+			if kill() {
+				_ = cmd.Process.Kill()
+				return
+			}
+		}
+	})
 	err := cmd.Wait()
+	close(over)
+	watch.Wait()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signaled() {
 		return false, out.String()
@@ -87,7 +102,8 @@ func TestKilledRunsGoOnAfterTheirDatasetChanged(t *testing.T) {
 				if _, err := os.Stat(filepath.Join(dir, "run", "run.json")); err == nil {
 					resume = append(slices.Clone(args), "--resume")
 				}
-				ended, output := child(t, dir, time.Duration(150+rand.IntN(300))*time.Millisecond, resume...)
+				enough := server.RequestCount() + 8 + rand.IntN(40)
+				ended, output := child(t, dir, func() bool { return server.RequestCount() >= enough }, resume...)
 				for id, line := range records(filepath.Join(dir, "run", "rollouts.jsonl")) {
 					if known, ok := seen[id]; ok {
 						require.Equal(t, known, line, "a finished line never changes")
@@ -104,7 +120,7 @@ func TestKilledRunsGoOnAfterTheirDatasetChanged(t *testing.T) {
 				save()
 			}
 			require.Positive(t, killed, "the runs were over too soon to tell anything")
-			_, output := child(t, dir, 0, append(slices.Clone(args), "--resume")...)
+			_, output := child(t, dir, nil, append(slices.Clone(args), "--resume")...)
 			want := 2 * len(rows)
 			require.Contains(t, output, fmt.Sprintf("%d scored", want), output)
 			final := records(filepath.Join(dir, "run", "rollouts.jsonl"))
