@@ -147,13 +147,19 @@ func TestPreferencePairsAreTheBestAndTheWorstOfAPrompt(t *testing.T) {
 }
 
 func TestGroupsKeepTheirTokens(t *testing.T) {
-	line := `{"tokens": [[1, 2, 3], [1, 4]], "masks": [[-100, 2, 3], [-100, 4]], "scores": [1.0, 0.0], "advantages": [], "ref_logprobs": [[-0.5, -0.25, -1.0], [-2.0, -3.0]], "messages": [[{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}], [{"role": "user", "content": "q"}, {"role": "assistant", "content": "b"}]], "group_overrides": {}, "overrides": [], "images": []}`
+	line := `{"tokens": [[1, 2, 3], [1, 4]], "masks": [[-100, 2, 3], [-100, 4]], "scores": [1.0, 0.0], "advantages": [], "ref_logprobs": [[-9.0, -9.0, -9.0], [-9.0, -9.0]], "inference_logprobs": [[-0.5, -0.25, -1.0], [-2.0, -3.0]], "messages": [[{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}], [{"role": "user", "content": "q"}, {"role": "assistant", "content": "b"}]], "group_overrides": {}, "overrides": [], "images": []}`
 	path := writeLines(t, "groups.jsonl", line)
 	_, back := run(t, Options{Inputs: []string{path}, To: Groups})
 	require.Len(t, back, 1)
 	require.JSONEq(t, gjson.Get(line, "tokens").Raw, gjson.Get(back[0], "tokens").Raw)
 	require.JSONEq(t, gjson.Get(line, "masks").Raw, gjson.Get(back[0], "masks").Raw)
 	require.JSONEq(t, gjson.Get(line, "messages").Raw, gjson.Get(back[0], "messages").Raw)
+	require.JSONEq(t, gjson.Get(line, "inference_logprobs").Raw, gjson.Get(back[0], "inference_logprobs").Raw)
+	record, lines := run(t, Options{Inputs: []string{path}, To: Rollouts})
+	require.NotContains(t, counts(record.Lost), "tokens")
+	require.EqualValues(t, 2, counts(record.Lost)["log-probabilities of a reference model"])
+	_, again := run(t, Options{Inputs: []string{writeLines(t, "rollouts.jsonl", lines...)}, To: Groups})
+	require.JSONEq(t, gjson.Get(line, "tokens").Raw, gjson.Get(again[0], "tokens").Raw)
 	_, rows := run(t, Options{Inputs: []string{path}, To: Messages, Encoding: table.Parquet})
 	require.Equal(t, "[1,2,3]", gjson.Get(rows[0], "tokens").Raw)
 	require.Equal(t, "[-100,2,3]", gjson.Get(rows[0], "masks").Raw)

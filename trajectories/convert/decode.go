@@ -254,9 +254,6 @@ func (d *decoder) group(v gjson.Result, place string) ([]*Row, error) {
 	scores, tokens, masks := v.Get("scores").Array(), v.Get("tokens").Array(), v.Get("masks").Array()
 	conversations := v.Get("messages").Array()
 	logprobs := v.Get("inference_logprobs").Array()
-	if len(logprobs) == 0 {
-		logprobs = v.Get("ref_logprobs").Array()
-	}
 	if len(tokens) != len(scores) || len(masks) != len(scores) || len(conversations) > 0 && len(conversations) != len(scores) || len(logprobs) > 0 && len(logprobs) != len(scores) {
 		return nil, fmt.Errorf("the lists of a group differ in length: %d scores, %d tokens, %d masks, %d messages, %d logprobs", len(scores), len(tokens), len(masks), len(conversations), len(logprobs))
 	}
@@ -287,6 +284,9 @@ func (d *decoder) group(v gjson.Result, place string) ([]*Row, error) {
 			return nil, fmt.Errorf("rollout %d: %w", i, err)
 		}
 		row.Attempt = i
+		if len(v.Get("ref_logprobs").Array()) > 0 {
+			row.Lost = append(row.Lost, "log-probabilities of a reference model")
+		}
 		if messages == nil {
 			row.Lost = append(row.Lost, "conversations that the group file does not have")
 			// Without messages nothing tells that the rollouts share a prompt but the line.

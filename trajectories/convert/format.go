@@ -50,7 +50,7 @@ func Formats() []Description {
 			"rollout_id", "item_id", "outcome", "score", "model"}},
 		{Format: Preference, Text: "pairs of the best and the worst rollout of each prompt, as TRL reads them", Read: true, Parquet: true, Carries: []string{
 			"rollout_id", "item_id", "score", "tools", "tool_definitions"}},
-		{Format: Groups, Text: "groups of rollouts as Atropos trainers read them", Read: true, Carries: []string{"score", "tokens", "masks"}},
+		{Format: Groups, Text: "groups of rollouts as Atropos trainers read them", Read: true, Carries: []string{"score", "tokens", "masks", "logprobs"}},
 		{Format: ATIF, Text: "ATIF 1.7, a JSON document per rollout", Read: true, everyone: true},
 		{Format: ATIFLines, Text: "ATIF 1.7, a document per line", Read: true, everyone: true},
 	}

@@ -308,10 +308,19 @@ func (w *writer) putGroup(f *finishedRow) error {
 	rows := w.groups[set]
 	delete(w.groups, set)
 	g := trajectories.Group{Step: set.number}
+	sampled := true // all sequences of a group have log-probabilities or none
+	for _, r := range rows {
+		sampled = sampled && r.Tokens != nil && len(r.Masks) == len(r.Tokens) && len(r.Logprobs) == len(r.Tokens)
+	}
 	for _, r := range rows {
 		s := trajectories.Sequence{Score: *r.Score, Messages: r.Messages}
 		if r.Tokens != nil && len(r.Masks) == len(r.Tokens) {
 			s.Tokens, s.Masks = narrow(r.Tokens), narrow(r.Masks)
+			if sampled {
+				s.Logprobs = r.Logprobs
+			} else if r.Logprobs != nil {
+				w.lost.add("logprobs (not all rollouts of the group have them)", 1, 1)
+			}
 		} else {
 			w.madeUp.add("tokens and masks (placeholders that must not be trained on)", 1, 1)
 		}
