@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop/model/modeltest"
 	"github.com/hermes-env/hermes-env/agentloop/tokenizer"
 	"github.com/hermes-env/hermes-env/env/cli"
+	"github.com/hermes-env/hermes-env/env/dataset/hub/hubtest"
 )
 
 const training = `
@@ -145,4 +148,27 @@ func TestATokenizerThatCanNotBeFoundIsNamed(t *testing.T) {
 			require.Contains(t, stderr, c.want)
 		})
 	}
+}
+
+func TestTheTokenizerOfAModelIsTakenFromTheHubAndThenFromItsCache(t *testing.T) {
+	dir := modelFolder(t)
+	hub := hubtest.Start(t)
+	files := map[string][]byte{"model.safetensors": make([]byte, 1000)}
+	for _, name := range []string{"tokenizer.json", "tokenizer_config.json", "generation_config.json"} {
+		raw, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		files[name] = raw
+	}
+	hub.Put("model", "acme/synthetic", "main", files)
+	server := modeltest.NewTokenServer(t, modeltest.TokenConfig{API: modeltest.SGLang, Dir: dir, Script: acting})
+	cache := t.TempDir()
+	for _, offline := range []string{"0", "1"} {
+		p := newProgram(t)
+		p.write("train.yaml", training)
+		p.env["HF_ENDPOINT"], p.env["HF_HUB_CACHE"], p.env["HF_HUB_OFFLINE"] = hub.URL, cache, offline
+		code, _, stderr := p.run("process", "--config", "train.yaml", "--run-dir", "out", "--openai.base_url", server.URL, "--openai.model_name", "acme/synthetic", "--openai.health_check=false", "--openai.server_type", "sglang")
+		require.Equal(t, cli.ExitOK, code, stderr)
+		require.NotEmpty(t, gjson.Get(lines(t, "out/rollouts.jsonl")[0], "token_sequences.0.tokens").Array())
+	}
+	require.Zero(t, hub.Count("GET", "safetensors"), "only what belongs to the tokenizer is fetched")
 }
