@@ -23,12 +23,13 @@ type store struct {
 	config Config
 	log    *journal.Log
 
-	mu     sync.Mutex
-	state  *atropos.State
-	live   map[uint64]int64 // bytes that are needed, by file
-	sizes  map[uint64]int64 // bytes of files that are no longer written, by file
-	room   chan struct{}    // closed and replaced when groups leave
-	moving bool             // compact runs
+	mu       sync.Mutex
+	state    *atropos.State
+	live     map[uint64]int64 // bytes that are needed, by file
+	sizes    map[uint64]int64 // bytes of files that are no longer written, by file
+	room     chan struct{}    // closed and replaced when groups leave
+	moving   bool             // compact runs
+	snapshot int64            // bytes of the one that the newest file begins with
 
 	lost    int64
 	working sync.WaitGroup
@@ -63,6 +64,7 @@ func (s *store) recover(recovered *journal.Recovered) error {
 		return err
 	}
 	s.state = state
+	s.snapshot = int64(len(recovered.Snapshot))
 	for _, r := range recovered.Records {
 		var event atropos.Event
 		if err := json.Unmarshal(r.Meta, &event); err != nil {
@@ -137,12 +139,18 @@ func (s *store) record(e *atropos.Event, data ...[]byte) (int64, error) {
 		close(s.room)
 		s.room = make(chan struct{})
 	}
-	if s.log.TailSize() >= s.config.FileSize {
+	if s.long() {
 		if err := s.rotate(); err != nil {
 			return -1, err
 		}
 	}
 	return number, nil
+}
+
+// long says whether the newest file of the journal has grown enough: a snapshot of
+// a long queue is large itself, and must not be written for every few records.
+func (s *store) long() bool {
+	return s.log.TailSize()-s.snapshot >= max(s.config.FileSize, 2*s.snapshot)
 }
 
 // rotate begins a new file of the journal and lets those go that nothing needs.
@@ -152,6 +160,7 @@ func (s *store) rotate() error {
 	if err != nil {
 		return err
 	}
+	s.snapshot = int64(len(snapshot))
 	tail := s.log.Tail()
 	s.sizes[tail] = s.log.TailSize()
 	var unneeded []uint64
@@ -251,7 +260,7 @@ func (s *store) move(id uint64, place atropos.Place) error {
 	locate(event, file, dataAt)
 	s.live[file] += place.Length
 	s.state.Apply(event)
-	if s.log.TailSize() >= s.config.FileSize {
+	if s.long() {
 		return s.rotate()
 	}
 	return nil
