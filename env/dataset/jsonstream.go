@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -80,60 +81,96 @@ func (s *jsonStream) value(keep bool) ([]byte, error) {
 	if _, err := s.peek(); err != nil {
 		return nil, cut(err)
 	}
-	depth, quoted, escaped, long := 0, false, false, false
-	for first := true; ; first = false {
-		c, err := s.t.ReadByte()
+	var scan valueScan
+	for long := false; ; {
+		_, err := s.t.Peek(1)
+		if errors.Is(err, io.EOF) && scan.begun && scan.depth == 0 && !scan.quoted {
+			return s.buf, nil
+		}
 		if err != nil {
-			if errors.Is(err, io.EOF) && depth == 0 && !quoted && !first {
-				break
-			}
 			return nil, cut(err)
 		}
-		if depth == 0 && !quoted && !first && (c == ',' || c == ']' || c == '}' || c == ':' || c <= ' ') {
-			if err := s.t.UnreadByte(); err != nil {
-				return nil, err
-			}
-			break
+		part, err := s.t.Peek(s.t.Buffered())
+		if err != nil {
+			return nil, err
 		}
-		s.offset++
-		if c == '\n' {
-			s.line++
+		n, done, err := scan.take(part)
+		part = part[:n]
+		s.offset += int64(n)
+		s.line += int64(bytes.Count(part, []byte{'\n'}))
+		if err != nil {
+			return nil, err
 		}
 		if keep && !long {
-			if int64(len(s.buf)) >= s.max {
-				long = true
+			if long = int64(len(s.buf)+n) > s.max; long {
 				s.buf = s.buf[:0]
 			} else {
-				s.buf = append(s.buf, c)
+				s.buf = append(s.buf, part...)
 			}
+		}
+		if _, err := s.t.Discard(n); err != nil {
+			return nil, err
 		}
 		switch {
-		case quoted && escaped:
-			escaped = false
-		case quoted && c == '\\':
-			escaped = true
-		case quoted && c == '"':
-			quoted = false
-		case quoted:
+		case done && long:
+			return nil, errLong
+		case done:
+			return s.buf, nil
+		}
+	}
+}
+
+// valueScan finds the end of a value that comes in pieces.
+type valueScan struct {
+	depth                  int
+	begun, quoted, escaped bool
+}
+
+// take returns how many bytes of the piece belong to the value, and whether it ends there.
+func (v *valueScan) take(piece []byte) (n int, done bool, err error) {
+	for i := 0; i < len(piece); i++ {
+		if v.quoted {
+			if v.escaped {
+				v.escaped = false
+				continue
+			}
+			for i < len(piece) && piece[i] != '"' && piece[i] != '\\' {
+				i++
+			}
+			if i == len(piece) {
+				break
+			}
+			if piece[i] == '\\' {
+				v.escaped = true
+				continue
+			}
+			v.quoted = false
+			if v.depth == 0 {
+				return i + 1, true, nil
+			}
 			continue
-		case c == '"':
-			quoted = true
-		case c == '{' || c == '[':
-			depth++
-		case c == '}' || c == ']':
-			depth--
-			if depth < 0 {
-				return nil, fmt.Errorf("%w: want a value, got %q", errSyntax, string(rune(c)))
+		}
+		c := piece[i]
+		if v.depth == 0 && v.begun && (c == ',' || c == ']' || c == '}' || c == ':' || c <= ' ') {
+			return i, true, nil
+		}
+		v.begun = true
+		switch c {
+		case '"':
+			v.quoted = true
+		case '{', '[':
+			v.depth++
+		case '}', ']':
+			v.depth--
+			if v.depth < 0 {
+				return i + 1, false, fmt.Errorf("%w: want a value, got %q", errSyntax, string(rune(c)))
+			}
+			if v.depth == 0 {
+				return i + 1, true, nil
 			}
 		}
-		if depth == 0 && !quoted && (c == '"' || c == '}' || c == ']') {
-			break
-		}
 	}
-	if long {
-		return nil, errLong
-	}
-	return s.buf, nil
+	return len(piece), false, nil
 }
 
 // The ways in which a JSON file may hold rows.
