@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -62,7 +63,6 @@ func (s *Session) Complete(ctx context.Context, req *model.Request) (*model.Resp
 	if err := onlyText(req.Messages); err != nil {
 		return nil, refuse(err)
 	}
-	s.forget(len(req.Messages))
 	if s.cfg.Renderer == nil {
 		return s.capture(ctx, req)
 	}
@@ -70,9 +70,17 @@ func (s *Session) Complete(ctx context.Context, req *model.Request) (*model.Resp
 	if err != nil {
 		return nil, refuse(err)
 	}
+	left := s.rewind(len(req.Messages))
+	if len(left) > 0 && strings.HasPrefix(s.rendered, text) && left[0].start == len(text) {
+		s.forget(left) // the same prompt is sent again
+		left = nil
+	}
 	place, err := s.place(ctx, req, text)
 	if err != nil {
 		return nil, err
+	}
+	if len(left) > 0 && place.fork == "" {
+		place.fork = "the conversation was taken up again from before an answer"
 	}
 	tail := ids
 	if place.parent != nil || ids == nil {
@@ -190,22 +198,21 @@ func (s *Session) lose(why error) {
 	s.path, s.rendered = nil, ""
 }
 
-// forget drops answers that the conversation does not hold: their prompt was sent
-// again.
-func (s *Session) forget(messages int) {
-	for len(s.path) > 0 {
-		last := s.path[len(s.path)-1]
-		if last.index < messages {
-			return
-		}
-		s.path = s.path[:len(s.path)-1]
-		for i, t := range s.turns {
-			if t == last {
-				s.turns = append(s.turns[:i], s.turns[i+1:]...)
-				break
-			}
-		}
+// rewind takes answers off the path that the conversation does not hold, and returns
+// them: their prompt is sent again, or another conversation begins.
+func (s *Session) rewind(messages int) []*turn {
+	n := len(s.path)
+	for n > 0 && s.path[n-1].index >= messages {
+		n--
 	}
+	left := s.path[n:]
+	s.path = s.path[:n:n]
+	return left
+}
+
+// forget drops answers that nothing will follow.
+func (s *Session) forget(left []*turn) {
+	s.turns = slices.DeleteFunc(s.turns, func(t *turn) bool { return slices.Contains(left, t) })
 }
 
 // answer makes a chat answer of a text.
@@ -255,6 +262,9 @@ func (s *Session) capture(ctx context.Context, req *model.Request) (*model.Respo
 		return resp, nil
 	}
 	c := resp.Capture
+	if left := s.rewind(len(req.Messages)); len(left) > 0 && left[0].hasPrompt(c.Prompt) {
+		s.forget(left)
+	}
 	t := &turn{
 		index: len(req.Messages), end: -1, sampled: c.Tokens, logprobs: c.Logprobs, length: len(c.Prompt) + len(c.Tokens),
 		finish: resp.FinishReason, version: c.WeightVersion, server: resp.Server,

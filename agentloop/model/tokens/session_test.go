@@ -376,20 +376,53 @@ func TestRetriesAreKeptOnce(t *testing.T) {
 }
 
 func TestAPromptThatIsSentAgainReplacesItsAnswer(t *testing.T) {
-	s := newSetup(t, "sglang", modeltest.ChatML, modeltest.SampleInOrder(modeltest.Sample("One"), modeltest.Sample("Two"), modeltest.Sample("Three")))
+	for _, kind := range append([]string{"vllm, chat"}, kinds...) {
+		t.Run(kind, func(t *testing.T) { sentAgain(t, kind) })
+	}
+}
+
+func sentAgain(t *testing.T, kind string) {
+	s := newSetup(t, kind, modeltest.ChatML, modeltest.SampleInOrder(modeltest.Sample("One"), modeltest.Sample("Two"), modeltest.Sample("Three")))
 	session := s.session(t)
 	messages := []chat.Message{chat.User("Hi")}
-	_, err := session.Complete(t.Context(), &model.Request{Messages: messages})
+	_, err := session.Complete(t.Context(), &model.Request{Messages: messages, MaxTokens: 50})
 	require.NoError(t, err)
-	resp, err := session.Complete(t.Context(), &model.Request{Messages: messages})
+	resp, err := session.Complete(t.Context(), &model.Request{Messages: messages, MaxTokens: 50})
 	require.NoError(t, err)
-	_, err = session.Complete(t.Context(), &model.Request{Messages: append(messages, resp.Message, chat.User("More"))})
+	_, err = session.Complete(t.Context(), &model.Request{Messages: append(messages, resp.Message, chat.User("More")), MaxTokens: 50})
 	require.NoError(t, err)
 	all := session.Sequences()
 	require.Len(t, all, 1)
 	text := s.tokenizer.Decode(all[0].Tokens, false)
 	require.NotContains(t, text, "One")
 	require.Contains(t, text, "Two<|im_end|>")
+}
+
+func TestAnotherConversationIsABranchOfItsOwn(t *testing.T) {
+	for _, kind := range append([]string{"vllm, chat"}, kinds...) {
+		t.Run(kind, func(t *testing.T) {
+			s := newSetup(t, kind, modeltest.ChatML, modeltest.SampleInOrder(modeltest.Sample("One"), modeltest.Sample("Two"), modeltest.Sample("Three"), modeltest.Sample("Four")))
+			session := s.session(t)
+			ask := func(messages ...chat.Message) chat.Message {
+				resp, err := session.Complete(t.Context(), &model.Request{Messages: messages, MaxTokens: 100})
+				require.NoError(t, err)
+				return resp.Message
+			}
+			first := ask(chat.User("Hi"))
+			ask(chat.User("Hi"), first, chat.User("More"))
+			ask(chat.User("Ho"))                           // a new one
+			ask(chat.User("Hi"), first, chat.User("Else")) // back to the first
+			all := session.Sequences()
+			require.Len(t, all, 3)
+			check(t, s, all)
+			for i, want := range []string{"Two", "Three", "Four"} {
+				require.Contains(t, s.tokenizer.Decode(all[i].Tokens, false), want+modeltest.EndOfText)
+			}
+			require.Empty(t, all[0].Fork)
+			require.NotEmpty(t, all[1].Fork)
+			require.NotEmpty(t, all[2].Fork)
+		})
+	}
 }
 
 func TestNewWeightsUnderARolloutAreRecorded(t *testing.T) {

@@ -1,6 +1,8 @@
 package tokens
 
 import (
+	"slices"
+
 	"github.com/hermes-env/hermes-env/agentloop/model"
 )
 
@@ -52,6 +54,12 @@ func (t *turn) isPrefixOf(ids []int) bool {
 	}
 	from := t.parent.size()
 	return startsWith(ids[from:], t.tail) && startsWith(ids[from+len(t.tail):], t.sampled)
+}
+
+// hasPrompt says whether ids are those of the turn's prompt.
+func (t *turn) hasPrompt(ids []int) bool {
+	before := t.parent.size()
+	return t.parent.isPrefixOf(ids) && slices.Equal(ids[before:], t.tail)
 }
 
 func startsWith(ids, with []int) bool {
