@@ -85,7 +85,7 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 	rec.Messages = legs[0].Prompt
 	finish, err := r.openSession(rec, legs)
 	if err != nil {
-		r.fail(rec, trajectories.OutcomeVerifierError, classModel, err)
+		r.fail(rec, trajectories.OutcomeModelError, classModel, err)
 		return rec, err
 	}
 	defer finish()
