@@ -61,7 +61,7 @@ type Info struct {
 	// RescoredFrom is the directory of the run whose rollouts are scored again; "" for
 	// a run of its own.
 	RescoredFrom string
-	Tools      *chat.Toolset // definitions of every tool of the run's registry; on resume nil means as before
+	Tools        *chat.Toolset // definitions of every tool of the run's registry; on resume nil means as before
 
 	// OmitEmptyThink leaves out the empty think block that trajectories.jsonl
 	// otherwise puts into each gpt turn without reasoning, as published data has it.

@@ -74,10 +74,10 @@ func TestTheAPIServerKeepsItsStateAndShowsIt(t *testing.T) {
 	require.NoError(t, err)
 
 	q := &program{t: t, env: p.env}
-	code, out, errs := q.run("api", "status", "--url", url)
+	code, _, errs := q.run("api", "status", "--url", url)
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, errs, "--token-env")
-	code, out, errs = q.run("api", "status", "--url", url, "--token-env", "TOKEN")
+	code, out, errs := q.run("api", "status", "--url", url, "--token-env", "TOKEN")
 	require.Equal(t, cli.ExitOK, code, errs)
 	require.Contains(t, out, "trainer     batches of 4, at most 10 tokens, step 0 of 7\n")
 	require.Contains(t, out, "queue       1 groups, 1 sequences, 2 tokens, 0.0 MB  [#####...............] 0.2 batches\n")

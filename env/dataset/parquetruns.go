@@ -60,6 +60,7 @@ func (s *pageSource) checkRuns(header *format.PageHeader, body []byte) error {
 		return nil
 	}
 	switch encoding {
+	//lint:ignore SA1019 writers of version 1 files name the encoding so, and they are still read
 	case format.PlainDictionary, format.RLEDictionary:
 		if len(body) == 0 {
 			return nil
