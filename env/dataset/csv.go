@@ -75,6 +75,9 @@ func newCSV(f *dataFile, t *text, o *Options, format string) (*csvRows, error) {
 }
 
 func (r *csvRows) checkHeader(o *Options) error {
+	if slices.ContainsFunc(r.header, func(name string) bool { return strings.ContainsRune(name, '\r') }) {
+		return fmt.Errorf("%w: its lines end in carriage returns alone; convert them to line feeds (tr '\\r' '\\n')", ErrFormat)
+	}
 	if len(r.header) == 1 && o.Delimiter == 0 {
 		for _, other := range []string{";", "\t", "|", ","} {
 			if strings.Contains(r.header[0], other) && other != string(r.comma) {

