@@ -196,6 +196,9 @@ func (d *Dataset) chooseCard(l *listing, config *cardConfig, named []cardSplit) 
 	return d.use(l, chosen)
 }
 
+// partialSplit begins the folder of a split that was not converted to its end.
+const partialSplit = "partial-"
+
 // chooseConverted picks from the hub's conversion, whose files are SUBSET/SPLIT/0000.parquet.
 func (d *Dataset) chooseConverted(l *listing) error {
 	var subsets []string
@@ -226,18 +229,19 @@ func (d *Dataset) chooseConverted(l *listing) error {
 		if len(parts) != 3 || formatOf(f.path) != FormatParquet {
 			continue
 		}
-		name, partial := strings.CutPrefix(parts[1], "partial-")
-		if partial && (d.options.Split == name || d.options.Split == "") {
-			return fmt.Errorf("the hub has converted only the beginning of split %q; ask for split %q to work with that", name, parts[1])
+		splits = addToSplit(splits, strings.TrimPrefix(parts[1], partialSplit), f)
+	}
+	for i := range splits { // whose beginning alone was converted has to be asked for by that name
+		if parts := strings.Split(splits[i].files[0].path, "/"); d.options.Split == parts[1] {
+			splits[i].name = parts[1]
 		}
-		if partial {
-			name = parts[1]
-		}
-		splits = addToSplit(splits, name, f)
 	}
 	chosen, err := pickSplit(sortSplits(splits), d.options.Split)
 	if err != nil {
 		return err
+	}
+	if part := strings.Split(chosen.files[0].path, "/")[1]; part != chosen.name {
+		return fmt.Errorf("the hub has converted only the beginning of split %q; ask for split %q to work with that", chosen.name, part)
 	}
 	return d.use(l, chosen)
 }
