@@ -221,3 +221,14 @@ func TestAPassEndsWithItsContext(t *testing.T) {
 	}
 	t.Fatal("the pass went on to its end")
 }
+
+func TestTasksOnTheHubHaveToBeCloned(t *testing.T) {
+	files := map[string]string{}
+	for _, f := range taskFiles("a") {
+		name, content, _ := strings.Cut(f, "=")
+		files[name] = content
+	}
+	_, options := serve(t, files)
+	_, err := Open(t.Context(), Options{Name: "org/name", Hub: options})
+	require.ErrorContains(t, err, "git clone "+options.Endpoint+"/datasets/org/name and name the clone")
+}

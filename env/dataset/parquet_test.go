@@ -192,10 +192,10 @@ func makeLines(n int) []line {
 }
 
 func TestRowsThatSpanPagesAndRowGroupsComeBackWhole(t *testing.T) {
-	lines := makeLines(3000)
+	lines := makeLines(1200)
 	for _, codec := range []compress.Codec{&parquet.Uncompressed, &snappy.Codec{}, &gzip.Codec{Level: 6}, &zstd.Codec{}, &lz4.Codec{Level: lz4.Fast}} {
 		for _, version := range []int{1, 2} {
-			name := writeParquet(t, lines, parquet.Compression(codec), parquet.DataPageVersion(version), parquet.PageBufferSize(512), parquet.MaxRowsPerRowGroup(700))
+			name := writeParquet(t, lines, parquet.Compression(codec), parquet.DataPageVersion(version), parquet.PageBufferSize(512), parquet.MaxRowsPerRowGroup(300))
 			rows, _, err := readAll(t, Options{Name: name})
 			require.NoError(t, err)
 			require.Len(t, rows, len(lines))

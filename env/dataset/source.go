@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -253,15 +254,10 @@ func (d *Dataset) locateHub(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	tasks := d.options.Format == FormatHarbor || d.options.Format == FormatAuto && len(d.options.Files) == 0 && hasTasks(l.files)
-	if tasks {
-		folder, _, err := client.Snapshot(ctx, repo, d.revision, nil)
-		if err != nil {
-			return err
-		}
-		commit := d.revision
-		defer func() { d.revision = commit }()
-		return d.openTasks(ctx, folder)
+	if d.options.Format == FormatHarbor || d.options.Format == FormatAuto && len(d.options.Files) == 0 && hasTasks(l.files) {
+		// The cache holds files behind links, and links out of a task folder are not followed.
+		endpoint := cmp.Or(d.options.Hub.Endpoint, hub.DefaultEndpoint)
+		return fmt.Errorf("%w: it holds task folders, which are read from a folder of their own: git clone %s/datasets/%s and name the clone", ErrFormat, strings.TrimRight(endpoint, "/"), id)
 	}
 	if !slices.ContainsFunc(l.files, func(f listed) bool { return isData(f.path) && formatOf(f.path) != formatArrow }) &&
 		d.options.Revision == "" && len(d.options.Files) == 0 {
