@@ -7,23 +7,23 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/env/dataset"
 	"github.com/hermes-env/hermes-env/env/dataset/harbor"
+	"github.com/hermes-env/hermes-env/env/dataset/hub"
 )
 
 // loadRows reads tasks from the rows of a dataset, and makes a folder of each.
 func (e *Environment) loadRows(ctx context.Context, name string) ([]*task, error) {
-	files, commit, err := e.rowFiles(ctx, name)
+	data, err := e.openRows(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("dataset %s: %w", name, err)
+		return nil, err
 	}
+	defer data.Close()
 	cache, err := e.cacheDir()
 	if err != nil {
 		return nil, err
@@ -31,57 +31,66 @@ func (e *Environment) loadRows(ctx context.Context, name string) ([]*task, error
 	var tasks []*task
 	sum := sha256.New()
 	seen := map[string]bool{}
-	for row, err := range allRows(ctx, files) {
+	for row, err := range data.Rows(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("dataset %s: %w", name, err)
 		}
-		taskName := harbor.RowName(row)
+		taskName := harbor.RowName(row.Data)
 		switch {
 		case taskName == "":
-			return nil, fmt.Errorf("dataset %s: row %d has no task_name: is it a dataset of tasks?", name, len(tasks)+1)
+			return nil, fmt.Errorf("dataset %s: row %d has no task_name: is it a dataset of tasks?", name, row.Position+1)
 		case seen[taskName]:
 			return nil, fmt.Errorf("dataset %s: the task %s is there twice", name, taskName)
 		}
 		seen[taskName] = true
-		h, err := unpackRow(ctx, row, cache)
+		h, err := unpackRow(ctx, row.Data, cache)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		if err != nil {
-			tasks = append(tasks, &task{name: taskName, category: gjson.GetBytes(row, "category").String(), difficulty: gjson.GetBytes(row, "difficulty").String(), broken: fmt.Errorf("task %s: %w", taskName, err)})
+			tasks = append(tasks, &task{name: taskName, category: row.Get("category").String(), difficulty: row.Get("difficulty").String(), broken: fmt.Errorf("task %s: %w", taskName, err)})
 			continue
 		}
 		fmt.Fprintf(sum, "%s %q\n", h.Digest, h.Name)
 		tasks = append(tasks, e.taskOrReason(taskName, h))
 	}
-	if len(tasks) == 0 {
-		return nil, fmt.Errorf("dataset %s: it has no rows", name)
+	if _, err := data.Digest(ctx); err != nil { // so that every file's is recorded
+		return nil, err
+	}
+	info := data.Info()
+	files := make([]rowFile, len(info.Files))
+	for i, f := range info.Files {
+		files[i] = rowFile{Path: f.Name, SHA256: f.SHA256}
 	}
 	described, err := chat.Marshal(files)
 	if err != nil {
 		return nil, fmt.Errorf("describe dataset %s: %w", name, err)
 	}
 	e.dataset = datasetInfo{
-		Name: name, Split: e.own.DatasetSplit, Revision: commit, Files: described, Tasks: len(tasks),
+		Name: name, Split: e.own.DatasetSplit, Revision: info.Revision, Files: described, Tasks: len(tasks),
 		Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil)),
 	}
 	return tasks, nil
 }
 
-// allRows yields the rows of all files in order, as JSON objects.
-func allRows(ctx context.Context, files []rowFile) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		for _, f := range files {
-			for row, err := range f.rows(ctx) {
-				if err != nil {
-					err = fmt.Errorf("%s: %w", f.Path, err)
-				}
-				if !yield(row, err) || err != nil {
-					return
-				}
-			}
+// rowFile is a file with rows that are tasks, as results name it.
+type rowFile struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256,omitempty"`
+}
+
+// openRows opens a dataset of this machine or of the hub.
+func (e *Environment) openRows(ctx context.Context, name string) (*dataset.Dataset, error) {
+	options := dataset.Options{Name: name, Split: e.own.DatasetSplit, Revision: e.own.DatasetRevision}
+	if _, err := os.Stat(name); err != nil {
+		lookup := e.lookup()
+		if options.Hub, err = hub.FromEnvironment(func(key string) string { v, _ := lookup(key); return v }); err != nil {
+			return nil, fmt.Errorf("dataset %s: %w", name, err)
 		}
+	} else {
+		options.Revision = "" // of the hub alone
 	}
+	return dataset.Open(ctx, options)
 }
 
 // cacheDir is where tasks from rows are unpacked, each once.

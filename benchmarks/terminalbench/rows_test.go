@@ -78,10 +78,10 @@ func TestTasksComeFromFilesAsRows(t *testing.T) {
 	require.Equal(t, "file-operations", e.tasks[0].category)
 
 	for name, content := range map[string]string{
-		"line 1 is no JSON object":      "[1]\n",
-		"row 1 has no task_name":        `{"prompt":"x"}`,
-		"it has no rows":                "\n",
-		"the task rewrite-settings is ": string(row) + "\n" + string(row),
+		"tasks.jsonl, line 1: want a JSON": "[1]\n",
+		"row 1 has no task_name":           `{"prompt":"x"}`,
+		"the dataset has no rows":          "\n",
+		"the task rewrite-settings is ":    string(row) + "\n" + string(row),
 	} {
 		require.NoError(t, os.WriteFile(lines, []byte(content), 0o600))
 		require.ErrorContains(t, fromRows(t, lines, map[string]string{}).Setup(t.Context()), name)
@@ -89,32 +89,5 @@ func TestTasksComeFromFilesAsRows(t *testing.T) {
 	damaged := filepath.Join(dir, "x.parquet")
 	require.NoError(t, os.WriteFile(damaged, []byte("PAR1 nothing PAR1"), 0o600))
 	require.ErrorContains(t, fromRows(t, damaged, map[string]string{}).Setup(t.Context()), "x.parquet")
-	require.ErrorContains(t, fromRows(t, filepath.Join(dir, "none.parquet"), map[string]string{}).Setup(t.Context()), "no such file")
-}
-
-func TestFilesOfASplitAreFoundByTheirNames(t *testing.T) {
-	for name, test := range map[string]struct {
-		have  []string
-		split string
-		want  []string
-		err   string
-	}{
-		"shards":          {have: []string{"data/train-00001-of-00002.parquet", "data/train-00000-of-00002.parquet", "data/test-0.parquet"}, split: "train", want: []string{"data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"}},
-		"a folder":        {have: []string{"train/a.parquet", "test/a.parquet"}, split: "test", want: []string{"test/a.parquet"}},
-		"the only file":   {have: []string{"README.md", "tasks.parquet"}, split: "train", want: []string{"tasks.parquet"}},
-		"lines":           {have: []string{"train.jsonl", "x.txt"}, split: "train", want: []string{"train.jsonl"}},
-		"no such split":   {have: []string{"a.parquet", "b.parquet"}, split: "train", err: "there are a.parquet, b.parquet"},
-		"nothing at all":  {have: []string{"README.md"}, split: "train", err: "neither Parquet nor JSONL"},
-		"no half of name": {have: []string{"training.parquet", "train.parquet"}, split: "train", want: []string{"train.parquet"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := splitFiles(test.have, test.split)
-			if test.err != "" {
-				require.ErrorContains(t, err, test.err)
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, test.want, got)
-		})
-	}
+	require.ErrorContains(t, fromRows(t, filepath.Join(dir, "none.parquet"), map[string]string{}).Setup(t.Context()), "there is no such file or folder")
 }
