@@ -49,18 +49,25 @@ func (m *reservation) release() {
 	m.taken = 0
 }
 
+// drainLimit is how many bytes of a refused request are still read, and thrown away.
+const drainLimit = 256 << 20
+
 // read returns the body of a request, unpacked; done gives its memory back.
 func (s *Server) read(w http.ResponseWriter, r *http.Request) (body []byte, done func(), err error) {
 	held := &reservation{server: s}
+	sent := io.Reader(&patientReader{body: r.Body, control: http.NewResponseController(w), stall: s.config.Stall, read: &s.counters.received})
 	defer func() {
 		if err != nil {
 			held.release()
+			// Many clients read no answer before they have sent everything: one whose
+			// connection is closed meanwhile never learns what was wrong.
+			_, _ = io.CopyN(io.Discard, sent, drainLimit)
 		}
 	}()
 	if r.ContentLength > s.config.MaxBody {
 		return nil, nil, s.tooLarge()
 	}
-	source := io.Reader(&patientReader{body: r.Body, control: http.NewResponseController(w), stall: s.config.Stall, read: &s.counters.received})
+	source := sent
 	if strings.Contains(strings.ToLower(r.Header.Get("Content-Encoding")), "gzip") {
 		source, err = unzip(source)
 		if err != nil {
