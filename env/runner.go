@@ -39,8 +39,8 @@ type Options struct {
 	Provider       sandbox.Provider
 	Registry       *tools.Registry
 	Store          *trajectories.Run
-	Groups         *trajectories.GroupWriter // optional
-	Observer       Observer                  // optional
+	Groups         GroupSink // optional
+	Observer       Observer  // optional
 
 	// Stored returns the recorded rollout that AgentStored scores again in a place of the
 	// run, nil where there is none, which is then left out. Only for AgentStored.
@@ -57,9 +57,20 @@ type Options struct {
 	Select   func(Item) bool
 	Selected int
 
+	// Admit is asked before the rollouts of a group start and blocks until they may; its
+	// error ends the run. It is called from one goroutine. Optional.
+	Admit func(ctx context.Context) error
+
 	// Drain, once closed, stops new rollouts from starting; those under way go on
 	// until they end or the context of Run does. Optional.
 	Drain <-chan struct{}
+}
+
+// GroupSink takes complete, scored groups, from many goroutines at once, and keeps them
+// for good: what Write accepted is never offered again.
+type GroupSink interface {
+	Has(step int) bool // written, also in an earlier session
+	Write(group trajectories.Group) error
 }
 
 // Observer is told what happens in a run, from many goroutines at once.
@@ -250,6 +261,11 @@ func (r *Runner) execute(ctx context.Context) error {
 	startOldest := func() error {
 		next := queue[0]
 		queue = queue[1:]
+		if r.opts.Admit != nil {
+			if err := r.opts.Admit(ctx); err != nil {
+				return err
+			}
+		}
 		for _, attempt := range next.todo {
 			if err := r.start(ctx, assignment{next.group, attempt}); err != nil {
 				return err

@@ -248,10 +248,14 @@ func (j *job) runIn(ctx context.Context, drain <-chan struct{}, store *trajector
 		agent, stored, storedPlanned = env.AgentStored, j.rescoring.stored, len(j.rescoring.entries)
 		client = &modelClient{name: j.rescoring.model}
 	}
+	var sink env.GroupSink
+	if groups != nil {
+		sink = groups
+	}
 	runner, err := env.New(env.Options{
 		Mode: j.mode, Config: j.cfg.Env, Environment: j.environment, Agent: agent, Stored: stored, StoredPlanned: storedPlanned,
 		Model: client.client, ModelName: client.name, RawText: client.rawText, Sessions: client.sessions, GroupsInFlight: j.cfg.GroupsInFlight(),
-		Provider: provider, Registry: j.registry, Store: store, Groups: groups,
+		Provider: provider, Registry: j.registry, Store: store, Groups: sink,
 		Select: j.items.keep, Selected: j.items.size, RetryOutcomes: again,
 		Observer: j.out, Drain: drain,
 	})

@@ -188,7 +188,11 @@ func behindTLS(t *testing.T) (address, certificates string) {
 // forward passes a connection on to the engine, also when only one way has ended.
 func forward(c *tls.Conn) {
 	defer c.Close()
-	e, err := net.Dial("unix", "/var/run/docker.sock")
+	socket := "/var/run/docker.sock"
+	if path, ok := strings.CutPrefix(os.Getenv("DOCKER_HOST"), "unix://"); ok {
+		socket = path
+	}
+	e, err := net.Dial("unix", socket)
 	if err != nil {
 		return
 	}
