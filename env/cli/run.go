@@ -285,7 +285,7 @@ func (j *job) verdict(s *env.Summary, failUnder *float64) error {
 		return fail(ExitSandbox, fmt.Errorf("%w: none of the %d rollouts could be run; see the errors in %s", env.ErrSandbox, s.Rollouts, filepath.Join(s.Dir, "rollouts.jsonl")))
 	case unscored > allowed:
 		return fail(ExitBelow, fmt.Errorf("%.1f %% of the rollouts have no score, more than the %.1f %% of env.max_unscored: don't trust the headline; %s runs the failed ones again",
-			100*unscored, 100*allowed, j.resumeCommand(s.Dir)))
+			100*unscored, 100*allowed, j.resumeCommand(s.Dir)+retryWords(s.Outcomes)))
 	case failUnder != nil && !(s.Score.Mean >= *failUnder):
 		return fail(ExitBelow, fmt.Errorf("the mean score %.4f is below --fail-under %g", s.Score.Mean, *failUnder))
 	}
@@ -303,6 +303,23 @@ func (j *job) resumeCommand(dir string) string {
 		parts = append([]string{program, "rescore", shellWord(j.rescoring.reader.Dir())}, j.flags.words()...)
 	}
 	return strings.Join(append(parts, "--run-dir", shellWord(dir), "--resume"), " ")
+}
+
+// retryWords is the flag that has every unscored rollout run again, empty where a
+// resumed run does so by itself.
+func retryWords(outcomes map[trajectories.Outcome]int) string {
+	var unscored []string
+	byItself := true
+	for _, o := range trajectories.Outcomes() {
+		if outcomes[o] > 0 && !o.Scored() {
+			unscored = append(unscored, string(o))
+			byItself = byItself && o.Retryable()
+		}
+	}
+	if byItself {
+		return ""
+	}
+	return " --retry-outcome " + strings.Join(unscored, ",")
 }
 
 // words are the flags as a user typed them, without secrets.
