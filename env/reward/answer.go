@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/hermes-env/hermes-env/parsers"
 )
 
 // extractor takes the part of a text that counts. ok is false where there is none.
@@ -34,6 +36,21 @@ func newExtractor(how, pattern string) (extractor, error) {
 }
 
 var tagName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.:-]*$`)
+
+// withoutReasoning takes off the reasoning that a text begins with; all of it is
+// reasoning when the block is not closed. Tags that are only spoken of further on stay.
+// Some templates put the opening tag into the prompt, so it may be missing.
+func withoutReasoning(text string) string {
+	for _, tags := range parsers.ReasoningTags() {
+		begins := strings.HasPrefix(strings.TrimSpace(text), tags.Open)
+		opening, closing := strings.Index(text, tags.Open), strings.Index(text, tags.Close)
+		if begins || closing >= 0 && opening < 0 {
+			_, rest := parsers.SplitReasoning(text, parsers.ReasoningConfig{Tags: []parsers.TagPair{tags}})
+			return rest
+		}
+	}
+	return text
+}
 
 // compile compiles an expression that takes time linear in the text, whatever the text.
 func compile(pattern string) (*regexp.Regexp, error) {

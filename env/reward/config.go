@@ -37,6 +37,7 @@ type Part struct {
 	ReferenceField   string `yaml:"reference_field" nullable:"true" help:"column with the right answer, or a list of right answers of which one must match; dots lead inside"`
 	Extract          string `yaml:"extract" default:"whole" choices:"whole,last_line,regex,tag,boxed" help:"which part of the last message is the answer"`
 	ExtractPattern   string `yaml:"extract_pattern" nullable:"true" help:"extract regex: expression whose last match, or its first group, is the answer; extract tag: name of the tag"`
+	AnswerReasoning  string `yaml:"answer_reasoning" default:"auto" choices:"auto,drop,keep" help:"whether reasoning in tags (<think>…</think>) at the beginning of the last message belongs to the answer; auto drops it but for a pattern alone, which may ask for the tags"`
 	ReferenceExtract string `yaml:"reference_extract" default:"whole" choices:"whole,last_line,regex,tag,boxed" help:"which part of the reference is compared"`
 	ReferencePattern string `yaml:"reference_pattern" nullable:"true" help:"as extract_pattern, for the reference"`
 

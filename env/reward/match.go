@@ -21,6 +21,7 @@ type matcher struct {
 	compare           string // exact, normalized or numeric; "" for a pattern alone
 	answer, reference extractor
 	pattern           *regexp.Regexp // type regex
+	dropReasoning     bool
 	tolerance         Tolerance
 }
 
@@ -40,6 +41,12 @@ func newMatcher(p Part) (*matcher, error) {
 		if m.compare = p.Compare; m.field == "" {
 			m.compare = ""
 		}
+	}
+	switch p.AnswerReasoning {
+	case "drop":
+		m.dropReasoning = true
+	case "", "auto":
+		m.dropReasoning = m.compare != ""
 	}
 	return m, nil
 }
@@ -101,7 +108,11 @@ func (m *matcher) score(_ context.Context, in Input) (result, error) {
 		return result{}, err
 	}
 	details := chat.Object{}
-	answer, found := m.answer(in.Result.FinalText())
+	text := in.Result.FinalText()
+	if m.dropReasoning {
+		text = withoutReasoning(text)
+	}
+	answer, found := m.answer(text)
 	if found && m.pattern != nil {
 		if m.field == "" {
 			found = m.pattern.MatchString(answer)

@@ -120,6 +120,7 @@ func fieldsOfTypes() []typedField {
 		{"reference_field", matching + " judge", func(p Part) bool { return p.ReferenceField != "" }},
 		{"extract", matching, func(p Part) bool { return p.Extract != "whole" && p.Extract != "" }},
 		{"extract_pattern", matching, func(p Part) bool { return p.ExtractPattern != "" }},
+		{"answer_reasoning", matching, func(p Part) bool { return p.AnswerReasoning != "auto" && p.AnswerReasoning != "" }},
 		{"reference_extract", matching, func(p Part) bool { return p.ReferenceExtract != "whole" && p.ReferenceExtract != "" }},
 		{"reference_pattern", matching, func(p Part) bool { return p.ReferencePattern != "" }},
 		{"pattern", "regex", func(p Part) bool { return p.Pattern != "" }},
