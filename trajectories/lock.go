@@ -10,10 +10,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/trajectories/filelock"
 )
-
-// errWouldBlock is what tryLock returns when another process holds the lock.
-var errWouldBlock = errors.New("the lock is held")
 
 // lock is the ownership of a run directory. The kernel gives it back when the
 // owner dies, however it dies; the content of the file only names the owner.
@@ -25,10 +23,14 @@ func acquireLock(dir string, who identity, now time.Time) (*lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock run %s: %w (the run directory must be writable)", dir, err)
 	}
-	if err := tryLock(f); err != nil {
+	if err := filelock.Try(f); err != nil {
 		closeErr := f.Close()
-		if errors.Is(err, errWouldBlock) {
+		if errors.Is(err, filelock.ErrHeld) {
 			return nil, firstOf(lockedError(dir, path), closeErr)
+		}
+		if errors.Is(err, filelock.ErrUnsupported) {
+			// Without a lock that dies with its owner two processes could write one run.
+			err = fmt.Errorf("%w (choose a --run-dir on a local disk)", err)
 		}
 		return nil, firstOf(fmt.Errorf("lock run %s: %w", dir, err), closeErr)
 	}

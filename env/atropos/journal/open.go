@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/hermes-env/hermes-env/trajectories/filelock"
 )
 
 // Recovered is what a log held when it was opened.
@@ -45,10 +47,13 @@ func Open(config Config) (*Log, *Recovered, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("open state directory: %w", err)
 	}
-	if err := tryLock(lock); err != nil {
+	if err := filelock.Try(lock); err != nil {
 		err = errors.Join(err, lock.Close())
-		if errors.Is(err, errWouldBlock) {
+		if errors.Is(err, filelock.ErrHeld) {
 			err = ErrLocked
+		}
+		if errors.Is(err, filelock.ErrUnsupported) {
+			err = fmt.Errorf("%w (choose a state directory on a local disk)", err)
 		}
 		return nil, nil, fmt.Errorf("open state directory %s: %w", config.Dir, err)
 	}
@@ -64,9 +69,6 @@ func Open(config Config) (*Log, *Recovered, error) {
 	go l.write()
 	return l, recovered, nil
 }
-
-// errWouldBlock is what tryLock returns when another process holds the lock.
-var errWouldBlock = errors.New("the lock is held")
 
 // recover opens the files and reads what the newest one holds.
 func (l *Log) recover(config Config) (*Recovered, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hermes-env/hermes-env/env/dataset/hub/hubtest"
+	"github.com/hermes-env/hermes-env/trajectories/filelock"
 )
 
 var repo = Repo{Dataset, "acme/tasks"}
@@ -143,7 +144,7 @@ func TestAnotherProcessIsWaitedFor(t *testing.T) {
 	other, err := os.OpenFile(lock, os.O_RDWR|os.O_CREATE, 0o664)
 	require.NoError(t, err)
 	defer other.Close()
-	require.NoError(t, tryLock(other))
+	require.NoError(t, filelock.Try(other))
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

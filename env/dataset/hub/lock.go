@@ -8,13 +8,9 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/hermes-env/hermes-env/trajectories/filelock"
 )
-
-// errWouldBlock is tryLock's answer while another process has the lock.
-var errWouldBlock = errors.New("locked by another process")
-
-// errNoLocks is tryLock's answer where the system or the file system has no locks.
-var errNoLocks = errors.New("no file locks here")
 
 // keyedLocks keeps goroutines of one process apart.
 type keyedLocks struct {
@@ -73,14 +69,14 @@ func (c *Client) lockBlob(ctx context.Context, repo Repo, etag string) (unlock f
 	}
 	started, told := time.Now(), false
 	for delay := 10 * time.Millisecond; ; delay = min(2*delay, time.Second) {
-		err := tryLock(f)
-		if err == nil || errors.Is(err, errNoLocks) {
+		err := filelock.Try(f)
+		if err == nil || errors.Is(err, filelock.ErrUnsupported) {
 			return func() {
 				_ = f.Close() // which gives the lock back
 				leave()
 			}, err == nil, nil
 		}
-		if !errors.Is(err, errWouldBlock) {
+		if !errors.Is(err, filelock.ErrHeld) {
 			_ = f.Close()
 			return nil, false, fmt.Errorf("lock %s: %w", name, err)
 		}
