@@ -29,7 +29,7 @@ func convertSummary(r *convert.Report) string {
 	for _, f := range r.Files {
 		bytes += f.Bytes
 	}
-	fmt.Fprintf(&b, "%s: %d %s of %d rollouts, %d files, %s\n", r.Out, r.Written, unit, r.Read, len(r.Files), sizeText(bytes))
+	fmt.Fprintf(&b, "%s: %d %s of %s, %s, %s\n", r.Out, r.Written, unit, count(int(r.Read), "rollout"), count(len(r.Files), "file"), sizeText(bytes))
 	section := func(title string, list []convert.Count) {
 		if len(list) == 0 {
 			return

@@ -149,7 +149,7 @@ func describeRollout(rec *trajectories.Rollout) string {
 	} else {
 		b.WriteString(string(rec.Outcome))
 	}
-	fmt.Fprintf(&b, ", %d turns, %.1f s", rec.TurnsUsed, rec.Timings.Total)
+	fmt.Fprintf(&b, ", %s, %.1f s", count(rec.TurnsUsed, "turn"), rec.Timings.Total)
 	if rec.Error != nil {
 		b.WriteString(": " + oneLine(rec.Error.Message, 200))
 	}
