@@ -46,7 +46,7 @@ const (
 
 // Info says what a run is. Command, Environment and Config are required.
 type Info struct {
-	Command       string           // "evaluate" or "process"
+	Command       string           // "evaluate", "process" or "serve"
 	Environment   string           // name of the environment
 	Config        json.RawMessage  // the resolved config, a JSON object without secrets
 	ConfigDigest  string           // digest of what must not change on resume; "" means ConfigDigest(Config)
@@ -112,8 +112,8 @@ type Manifest struct {
 }
 
 func (i *Info) check() error {
-	if i.Command != "evaluate" && i.Command != "process" {
-		return fmt.Errorf("command is %q, want evaluate or process", i.Command)
+	if i.Command != "evaluate" && i.Command != "process" && i.Command != "serve" {
+		return fmt.Errorf("command is %q, want evaluate, process or serve", i.Command)
 	}
 	if i.Environment == "" {
 		return errors.New("the environment has no name")

@@ -238,7 +238,7 @@ func TestInfoIsChecked(t *testing.T) {
 		change func(*Info)
 		want   string
 	}{
-		"command":     {func(i *Info) { i.Command = "serve" }, "evaluate or process"},
+		"command":     {func(i *Info) { i.Command = "train" }, "evaluate, process or serve"},
 		"environment": {func(i *Info) { i.Environment = "" }, "no name"},
 		"config":      {func(i *Info) { i.Config = json.RawMessage(`{"a":`) }, "not a JSON object"},
 	} {

@@ -16,7 +16,7 @@ import (
 )
 
 type doctorCommand struct {
-	Mode string `name:"for" enum:"evaluate,process" default:"evaluate" help:"Command to check the configuration for: evaluate or process."`
+	Mode string `name:"for" enum:"evaluate,process,serve" default:"evaluate" help:"Command to check the configuration for: evaluate, process or serve."`
 	JSON bool   `name:"json" help:"Print the findings as one JSON object."`
 	configFlagSet
 }

@@ -12,7 +12,7 @@ import (
 )
 
 type configCommand struct {
-	Mode string `name:"for" enum:"evaluate,process" default:"evaluate" help:"Command to resolve for: evaluate or process."`
+	Mode string `name:"for" enum:"evaluate,process,serve" default:"evaluate" help:"Command to resolve for: evaluate, process or serve."`
 	JSON bool   `name:"json" help:"Print JSON instead of YAML with comments."`
 	configFlagSet
 }

@@ -24,6 +24,7 @@ type Mode string
 const (
 	Evaluate Mode = "evaluate"
 	Process  Mode = "process"
+	Serve    Mode = "serve"
 )
 
 // Env is the env: section, the same for every environment. An environment adds
@@ -38,12 +39,13 @@ const (
 //	unit      what a number counts
 //	nullable  "true" where null is allowed for text; it then means ""
 //	type      "object" where a json.RawMessage must hold a JSON object
-//	mode      the one command in which the field acts
+//	mode      the one command in which the field acts. Serve runs groups as process
+//	          does and evaluates in between, so that all fields act in it
 //	affects   "no" where changing the field can't change a result, so that a
 //	          resumed run may change it (see Resolved.Digest)
 type Env struct {
 	GroupSize            int             `yaml:"group_size" default:"4" min:"1" unit:"rollouts" mode:"process" help:"rollouts of one item that form a group"`
-	TotalSteps           int             `yaml:"total_steps" default:"1000" min:"1" unit:"groups" mode:"process" affects:"no" help:"groups to run; a resumed run may raise it"`
+	TotalSteps           int             `yaml:"total_steps" default:"1000" min:"-1" not:"0" unit:"groups" mode:"process" affects:"no" help:"groups to run; a resumed run may raise it. In serve the trainer's step after which to end, -1 for the number of steps it says itself, which is the default there"`
 	Attempts             int             `yaml:"attempts" default:"1" min:"1" unit:"rollouts" mode:"evaluate" affects:"no" help:"attempts at each item, for pass@k; a resumed run may raise it"`
 	MaxNumWorkers        int             `yaml:"max_num_workers" default:"-1" min:"-1" not:"0" unit:"groups" mode:"process" affects:"no" help:"groups in flight; -1 means max_num_workers_per_node times the number of servers"`
 	MaxNumWorkersPerNode int             `yaml:"max_num_workers_per_node" default:"8" min:"1" unit:"groups" mode:"process" affects:"no" help:"groups in flight per model server when max_num_workers is -1"`
@@ -97,8 +99,23 @@ type Env struct {
 	PassThreshold  float64 `yaml:"pass_threshold" default:"1.0" help:"score from which a rollout counts as passed"`
 	InterruptGrace Seconds `yaml:"interrupt_grace" default:"10" min:"0" affects:"no" help:"time that running rollouts get to finish after the first Ctrl-C"`
 
-	EnsureScoresAreNotSame bool   `yaml:"ensure_scores_are_not_same" default:"true" mode:"process" help:"leave out groups whose scores are all equal; the command process makes it false unless it is set"`
-	IncludeMessages        bool   `yaml:"include_messages" default:"false" mode:"process" help:"put the conversations into the saved groups; the command process makes it true unless it is set"`
-	DataPathToSaveGroups   string `yaml:"data_path_to_save_groups" nullable:"true" mode:"process" affects:"no" help:"JSONL file that scored groups are written to, one line per group; an existing file is never overwritten"`
-	DataDirToSaveEvals     string `yaml:"data_dir_to_save_evals" nullable:"true" mode:"evaluate" affects:"no" help:"directory that metrics.json and samples.jsonl are written to besides the run directory"`
+	EnsureScoresAreNotSame bool     `yaml:"ensure_scores_are_not_same" default:"true" mode:"process" help:"leave out groups whose scores are all equal; the command process makes it false unless it is set"`
+	PartialGroups          int      `yaml:"partial_groups" default:"0" min:"0" unit:"rollouts" mode:"process" help:"keep groups that have lost rollouts (no score, unknown tokens, too long, …) down to this many; 0 keeps whole groups only"`
+	Advantages             string   `yaml:"advantages" default:"none" choices:"none,mean,mean_std" mode:"process" help:"advantages sent with groups in place of the trainer's own: the score less the mean of the group, mean_std also divided by its standard deviation"`
+	MinTrainedTokens       int      `yaml:"min_trained_tokens" default:"0" min:"0" unit:"tokens" mode:"process" help:"fewest trained tokens of a rollout in a group, where its tokens are known; 0 is no minimum"`
+	TruncatedRollouts      string   `yaml:"truncated_rollouts" default:"keep" choices:"keep,zero_advantage,drop" mode:"process" help:"what happens in groups to rollouts whose last answer was cut off at max_token_length: zero_advantage tells the trainer not to learn from them"`
+	IncludeMessages        bool     `yaml:"include_messages" default:"false" mode:"process" help:"put the conversations into the saved groups; the command process makes it true unless it is set"`
+	DataPathToSaveGroups   string   `yaml:"data_path_to_save_groups" nullable:"true" mode:"process" affects:"no" help:"JSONL file that scored groups are written to, one line per group; an existing file is never overwritten"`
+	RolloutServerURL       string   `yaml:"rollout_server_url" default:"http://localhost:8000" mode:"serve" affects:"no" help:"API server that takes the groups for the trainer"`
+	InferenceWeight        float64  `yaml:"inference_weight" default:"1" min:"-1" not:"0" mode:"serve" affects:"no" help:"this worker's weight among those of the trainer, which share the model servers; a negative one says nothing and counts as 1"`
+	MinBatchAllocation     *float64 `yaml:"min_batch_allocation" min:"0" max:"1" mode:"serve" affects:"no" help:"share of every batch that is kept for groups of this worker; null is none"`
+	MaxBatchesOffPolicy    int      `yaml:"max_batches_offpolicy" default:"3" min:"1" unit:"batches" mode:"serve" affects:"no" help:"batches that may wait for the trainer or be under way before no more groups are started"`
+	BatchSize              int      `yaml:"batch_size" default:"-1" min:"-1" not:"0" unit:"sequences" mode:"serve" affects:"no" help:"sequences of a batch where the trainer doesn't say; -1 waits until it does"`
+	StepsPerEval           int      `yaml:"steps_per_eval" default:"100" min:"-1" unit:"steps" mode:"serve" affects:"no" help:"steps of the trainer between evaluations; 0 and -1 evaluate never"`
+	EvalAtStart            bool     `yaml:"eval_at_start" default:"false" mode:"serve" affects:"no" help:"evaluate before the first group as well"`
+	EvalHandling           string   `yaml:"eval_handling" default:"STOP_TRAIN" choices:"STOP_TRAIN,LIMIT_TRAIN,NONE" mode:"serve" affects:"no" help:"what happens to new groups during an evaluation: none start, fewer do (eval_limit_ratio), or all"`
+	EvalLimitRatio         float64  `yaml:"eval_limit_ratio" default:"0.5" min:"0" max:"1" mode:"serve" affects:"no" help:"share of max_num_workers that goes on during an evaluation with LIMIT_TRAIN"`
+	SpoolGroups            int      `yaml:"spool_groups" default:"0" min:"0" unit:"groups" mode:"serve" affects:"no" help:"groups beyond max_batches_offpolicy that may be made while the API server is away; they are kept on disk and sent later"`
+	AllowPlaceholderTokens bool     `yaml:"allow_placeholder_tokens" default:"false" mode:"serve" affects:"no" help:"send groups of servers that report no tokens, with counting numbers in their place: for trainers that tokenize the messages themselves, and for nothing else"`
+	DataDirToSaveEvals     string   `yaml:"data_dir_to_save_evals" nullable:"true" mode:"evaluate" affects:"no" help:"directory that metrics.json and samples.jsonl are written to besides the run directory"`
 }

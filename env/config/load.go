@@ -112,14 +112,23 @@ func (l *loader) prepare() error {
 	if chosen != nil && chosen.Defaults != nil {
 		l.applyEnvironment(chosen, before)
 	}
-	if l.Mode == Process {
+	switch l.Mode {
+	case Process:
 		l.config.Env.EnsureScoresAreNotSame = false
 		l.config.Env.IncludeMessages = true
-		for _, name := range []string{"env.ensure_scores_are_not_same", "env.include_messages"} {
-			l.origins[name] = Origin{Kind: FromMode, Name: string(l.Mode)}
-		}
+		l.markMode("env.ensure_scores_are_not_same", "env.include_messages")
+	case Serve:
+		l.config.Env.TotalSteps = -1 // an environment's number is one of groups
+		l.markMode("env.total_steps")
 	}
 	return nil
+}
+
+// markMode says that the command gave fields their defaults.
+func (l *loader) markMode(names ...string) {
+	for _, name := range names {
+		l.origins[name] = Origin{Kind: FromMode, Name: string(l.Mode)}
+	}
 }
 
 func (l *loader) applyEnvironment(chosen *Environment, before map[string]string) {
@@ -326,7 +335,7 @@ func (l *loader) readFlag(fields []bound, f Flag, path, name string) {
 		whole := strings.TrimSuffix(f.Name, "."+rest)
 		l.report.at(origin, f.Name, fmt.Sprintf("%s is given as a whole: --%s '%s'", whole, whole, field.example()))
 		return
-	case field.mode != "" && field.mode != l.Mode:
+	case field.mode != "" && field.mode != l.Mode && l.Mode != Serve:
 		l.report.warn(origin, f.Name, "acts only in "+string(field.mode))
 	}
 	n, err := flagNode(field.fieldSpec, f.Value)

@@ -27,8 +27,14 @@ func (l *loader) validate() {
 	if e.Distribution != "" && e.EnabledToolsets != nil && l.ok("env.distribution", "env.enabled_toolsets") {
 		l.reject("env.distribution", fmt.Sprintf("can't be combined with env.enabled_toolsets (%s); set one of the two to null", l.origins["env.enabled_toolsets"]))
 	}
-	if l.Mode == Process && e.EnsureScoresAreNotSame && e.GroupSize == 1 && l.ok("env.group_size") {
+	if l.Mode != Evaluate && e.EnsureScoresAreNotSame && e.GroupSize == 1 && l.ok("env.group_size") {
 		l.reject("env.ensure_scores_are_not_same", fmt.Sprintf("with group_size 1 (%s) every group would be left out; set it to false, or group_size to 2 or more", l.origins["env.group_size"]))
+	}
+	if l.Mode == Process && e.PartialGroups > e.GroupSize && l.ok("env.group_size", "env.partial_groups") {
+		l.reject("env.partial_groups", fmt.Sprintf("%d rollouts are more than a whole group has (group_size %d, %s)", e.PartialGroups, e.GroupSize, l.origins["env.group_size"]))
+	}
+	if l.Mode == Process && e.TotalSteps < 0 && l.ok("env.total_steps") {
+		l.reject("env.total_steps", "want a number of groups, at least 1; -1 means the trainer's number of steps, and there is a trainer in serve only")
 	}
 	if e.PreviewSizeChars > e.DefaultResultSizeChars && l.ok("env.default_result_size_chars") {
 		l.reject("env.preview_size_chars", fmt.Sprintf("%d is more than default_result_size_chars %d (%s), so a preview would be longer than what it replaces",
