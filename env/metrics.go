@@ -11,7 +11,7 @@ import (
 // metrics names the figures of a summary. Numbers that could not be computed are left out.
 func (s *Summary) metrics() []Metric {
 	prefix := "eval/"
-	if s.Mode == config.Process {
+	if s.Mode != config.Evaluate {
 		prefix = "train/"
 	}
 	var m []Metric

@@ -35,7 +35,7 @@ func (j *job) writeResults(store *trajectories.Run, s *env.Summary) error {
 	if err := store.WriteMetrics(m); err != nil {
 		return err
 	}
-	if j.mode == config.Process {
+	if j.mode != config.Evaluate {
 		if err := writeCard(store); err != nil {
 			return err
 		}

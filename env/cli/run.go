@@ -421,7 +421,7 @@ func (j *job) newestRun() string {
 // openGroups opens the group file when the configuration names one.
 func (j *job) openGroups(store *trajectories.Run) (*trajectories.GroupWriter, error) {
 	path := j.cfg.Env.DataPathToSaveGroups
-	if j.mode != config.Process || path == "" {
+	if j.mode == config.Evaluate || path == "" {
 		return nil, nil
 	}
 	groups, err := store.OpenGroups(trajectories.GroupConfig{Path: path, IncludeMessages: j.cfg.Env.IncludeMessages})

@@ -48,7 +48,7 @@ func (j *job) selectItems(ctx context.Context) error {
 		return nil
 	}
 	left := itemSelection{keep: func(item env.Item) bool { return known[item.Digest].Kind == "" }}
-	if _, ok := j.environment.(env.Evaluator); !ok || j.mode == config.Process {
+	if _, ok := j.environment.(env.Evaluator); !ok || j.mode != config.Evaluate {
 		// The items are not known ahead.
 		if !skip {
 			return nil
