@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/hermes-env/hermes-env/agentloop/chat"
 )
 
 // Kind says why a model request failed.
@@ -91,6 +93,7 @@ type Error struct {
 	RetryAfter time.Duration // how long the server asked to wait, 0 when it did not
 	RequestID  string        // the server's id of the request, for its support, "" when it gave none
 	Err        error         // cause for errors.Is, nil when the server itself answered
+	Usage      chat.Usage    // what the server reported for an answer that can't be used; zero when it gave none
 
 	permanent bool // trying again can't help although the kind usually heals
 }

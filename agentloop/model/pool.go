@@ -97,7 +97,7 @@ func ForClients(servers []Server, config PoolConfig, connect func(Server) (Clien
 			problems = append(problems, err)
 			continue
 		}
-		members = append(members, Member{Client: client, Name: displayURL(s.BaseURL), Weight: s.Weight, MaxConcurrent: s.MaxConcurrent})
+		members = append(members, Member{Client: &metered{client, s.Price}, Name: displayURL(s.BaseURL), Weight: s.Weight, MaxConcurrent: s.MaxConcurrent})
 	}
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)

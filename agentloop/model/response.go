@@ -13,7 +13,13 @@ import (
 )
 
 // decode reads a successful answer. The messages of the request tell which call ids are taken.
-func (t *target) decode(resp *http.Response, raw []byte, messages []chat.Message, mint func() string) (*Response, *Error) {
+func (t *target) decode(resp *http.Response, raw []byte, messages []chat.Message, mint func() string) (_ *Response, useless *Error) {
+	var reported chat.Usage
+	defer func() {
+		if useless != nil {
+			useless.Usage = reported // paid for all the same
+		}
+	}()
 	malformed := func(format string, args ...any) *Error {
 		e := t.failure(KindInvalidResponse, fmt.Sprintf(format, args...), "")
 		e.Status = resp.StatusCode
@@ -53,6 +59,9 @@ func (t *target) decode(resp *http.Response, raw []byte, messages []chat.Message
 		}
 		return true
 	})
+	if usage.IsObject() {
+		reported = chat.ParseUsage([]byte(usage.Raw))
+	}
 	if failure.Exists() && failure.Type != gjson.Null && failure.Type != gjson.False {
 		return nil, t.embeddedFailure(resp, failure)
 	}
@@ -102,10 +111,7 @@ func (t *target) decode(resp *http.Response, raw []byte, messages []chat.Message
 	}
 	answer := &Response{
 		Message: normal, FinishReason: strings.Clone(finish.String()), ID: strings.Clone(id.String()),
-		Model: strings.Clone(model.String()), Server: t.server, Attempts: 1,
-	}
-	if usage.IsObject() {
-		answer.Usage = chat.ParseUsage([]byte(usage.Raw))
+		Model: strings.Clone(model.String()), Server: t.server, Attempts: 1, Usage: reported,
 	}
 	return answer, nil
 }

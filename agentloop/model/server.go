@@ -41,6 +41,9 @@ type Server struct {
 	MaxConcurrent int     // requests in flight in a pool; 0 means DefaultMaxConcurrent, negative no limit
 	Weight        float64 // share of the load in a pool; 0 means 1
 
+	// Price is what the server charges, for what pools book to an Account; nil is unknown.
+	Price *Price
+
 	// Transport sends the requests; nil means a NewTransport of the client's own.
 	// Clients of several servers do well to share one.
 	Transport http.RoundTripper
