@@ -81,6 +81,9 @@ func (c *Config) ValidateConfig(all *config.Config) []error {
 	if c.Reward.Empty() {
 		at("reward", "missing; say how rollouts are scored, for example reward: {type: numeric, reference_field: answer} (docs/rewards.md)")
 	}
+	if field, message := c.Judge.CheckPrices("env.judge", all.Env.BudgetUSD > 0 && c.Reward.UsesJudge()); field != "" {
+		at("judge."+field, "%s", message)
+	}
 	return append(errs, c.Reward.Problems("reward", c.Judge)...)
 }
 

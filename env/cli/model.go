@@ -74,7 +74,7 @@ func (j *job) startModel(ctx context.Context) (_ *modelClient, err error) {
 		server := model.Server{
 			BaseURL: base, Model: s.ModelName, APIKey: s.APIKey.Reveal(), KeySource: s.KeySource,
 			Timeout: s.Timeout.Duration(), StallTimeout: s.StallTimeout.Duration(),
-			Weight: s.Weight, MaxConcurrent: s.NumMaxRequestsAtOnce,
+			Weight: s.Weight, MaxConcurrent: s.NumMaxRequestsAtOnce, Price: (*model.Price)(s.Price()),
 		}
 		if s.StallTimeout == 0 {
 			server.StallTimeout = -1

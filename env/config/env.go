@@ -63,6 +63,9 @@ type Env struct {
 	GraceTurn            bool            `yaml:"grace_turn" default:"false" help:"one last model call without tools when max_agent_turns is reached"`
 	RolloutTimeout       Seconds         `yaml:"rollout_timeout" default:"0" min:"0" help:"wall clock the agent has for a rollout; 0 is no limit"`
 	RolloutTokenLimit    int             `yaml:"rollout_token_limit" default:"0" min:"0" unit:"tokens" help:"prompt and completion tokens a rollout may use in all; 0 is no limit"`
+	BudgetTokens         int             `yaml:"budget_tokens" default:"0" min:"0" unit:"tokens" affects:"no" help:"prompt and completion tokens the whole run may use, those of judges and of tries that failed included; once they are used up no rollout starts any more; 0 is no limit"`
+	BudgetUSD            float64         `yaml:"budget_usd" default:"0" min:"0" max:"1000000000" unit:"USD" affects:"no" help:"money the whole run may spend, by the prices of the model servers (openai.price_input and so on); once it is spent no rollout starts any more; 0 is no limit"`
+	BudgetTime           Seconds         `yaml:"budget_time" default:"0" min:"0" affects:"no" help:"wall clock of the whole run, all its sessions added up; once it is over no rollout starts any more; 0 is no limit"`
 
 	EnabledToolsets        []string       `yaml:"enabled_toolsets" help:"toolsets the agent gets; null gives it every available tool"`
 	DisabledToolsets       []string       `yaml:"disabled_toolsets" help:"toolsets taken away from those enabled or drawn"`

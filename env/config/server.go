@@ -21,6 +21,10 @@ type Server struct {
 	Weight               float64 `yaml:"weight" default:"1" min:"0.001" affects:"no" help:"share of the requests compared with the other servers"`
 	HealthCheck          bool    `yaml:"health_check" default:"true" affects:"no" help:"ask the server for its models before the run starts"`
 
+	PriceInput       *float64 `yaml:"price_input" min:"0" max:"1000000" unit:"USD" affects:"no" help:"price of a million prompt tokens, 0 for a server that costs nothing; null is unknown"`
+	PriceCachedInput *float64 `yaml:"price_cached_input" min:"0" max:"1000000" unit:"USD" affects:"no" help:"price of a million prompt tokens that the server had cached; null is price_input"`
+	PriceOutput      *float64 `yaml:"price_output" min:"0" max:"1000000" unit:"USD" affects:"no" help:"price of a million completion tokens, 0 for a server that costs nothing; null is unknown"`
+
 	// KeySource says where the key in APIKey came from, for messages and for the
 	// record: "environment variable NAME", ".env:3", "config file", "flag", or ""
 	// when no key is sent.

@@ -71,9 +71,24 @@ func (l *loader) validate() {
 		}
 	}
 	l.validateOwn()
+	for i := range l.config.Servers {
+		path := "openai"
+		if len(l.config.Servers) > 1 {
+			path = fmt.Sprintf("openai[%d]", i)
+		}
+		l.validatePrices(&l.config.Servers[i], path)
+	}
 	if l.config.Agent == AgentModel && len(l.config.Servers) == 0 && l.ok("openai", "agent") && !l.unread() {
 		l.report.at(Origin{}, "openai", "no model server; add an openai section with base_url and model_name to the config file, "+
 			"or pass --openai.base_url and --openai.model_name (or --agent oracle to run the reference solutions)")
+	}
+}
+
+// validatePrices checks that prices come together, and that there are some where a
+// budget needs them.
+func (l *loader) validatePrices(s *Server, path string) {
+	if field, message := s.CheckPrices(path, l.config.Env.BudgetUSD > 0 && l.config.Agent == AgentModel); field != "" && l.ok("env.budget_usd", path+"."+field) {
+		l.reject(path+"."+field, message)
 	}
 }
 

@@ -353,6 +353,7 @@ func (c *judgeClient) start(ctx context.Context) error {
 	pool, err := model.ForServers([]model.Server{{
 		BaseURL: base, Model: s.ModelName, APIKey: s.APIKey.Reveal(), KeySource: s.KeySource, Timeout: s.Timeout.Duration(),
 		StallTimeout: s.StallTimeout.Duration(), MaxConcurrent: s.NumMaxRequestsAtOnce,
+		Price: (*model.Price)(s.Price()),
 	}}, model.PoolConfig{})
 	if err != nil {
 		return fmt.Errorf("env.judge: %w", err)
