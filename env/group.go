@@ -19,7 +19,7 @@ import (
 // group is the rollouts of one item that share a prompt and a choice of tools.
 type group struct {
 	number   int // in the run, from 0
-	step     int // process: the same as number; evaluate: 0
+	step     int // process and serve: the same as number; evaluate: 0
 	item     Item
 	size     int
 	toolset  *chat.Toolset
@@ -60,8 +60,11 @@ func (r *Runner) planned() int {
 	if r.itemsEnded {
 		return r.yielded
 	}
-	if r.opts.Mode == config.Process {
+	switch r.opts.Mode {
+	case config.Process:
 		return r.plannedGroups()
+	case config.Serve:
+		return -1 // the trainer decides
 	}
 	if r.opts.Select != nil {
 		return r.plannedSelection()
@@ -87,6 +90,14 @@ func (r *Runner) plannedGroups() int {
 	return steps * r.opts.Config.GroupSize
 }
 
+// Rewinder is implemented by environments whose items come to an end and can begin anew,
+// so that serve goes on for as long as the trainer does: after NextItem has returned
+// io.EOF, Rewind begins another pass. An environment that is ContentKeyed gives the items
+// of each pass ids of their own.
+type Rewinder interface {
+	Rewind(ctx context.Context) error
+}
+
 // UnlimitedSteps as env.total_steps leaves the end of a run to the environment.
 const UnlimitedSteps = 1_000_000_000
 
@@ -102,8 +113,11 @@ func (r *Runner) plannedSelection() int {
 func (r *Runner) groups(ctx context.Context) iter.Seq2[*group, error] {
 	size := r.opts.Config.GroupSize
 	limit := r.opts.Config.TotalSteps
-	if r.opts.Mode == config.Evaluate {
+	switch r.opts.Mode {
+	case config.Evaluate:
 		size = r.opts.Config.Attempts
+		limit = -1
+	case config.Serve:
 		limit = -1
 	}
 	return func(yield func(*group, error) bool) {
@@ -127,7 +141,7 @@ func (r *Runner) groups(ctx context.Context) iter.Seq2[*group, error] {
 			}
 			clear(skipped)
 			g := &group{number: number, item: item, size: size}
-			if r.opts.Mode == config.Process {
+			if r.opts.Mode != config.Evaluate {
 				g.step = r.stepOf(item, number)
 			}
 			number++
@@ -174,11 +188,25 @@ func items(ctx context.Context, e Environment, mode config.Mode) iter.Seq2[Item,
 		}
 	}
 	return func(yield func(Item, error) bool) {
+		empty := true // the present pass
 		for {
 			item, err := e.NextItem(ctx)
 			if errors.Is(err, io.EOF) {
-				return
+				again, ok := e.(Rewinder)
+				if !ok || mode != config.Serve {
+					return
+				}
+				if err = again.Rewind(ctx); err == nil && empty {
+					err = errors.New("there are no items")
+				}
+				if err != nil {
+					yield(Item{}, err)
+					return
+				}
+				empty = true
+				continue
 			}
+			empty = false
 			if evaluate && err == nil {
 				if seen[item.ID] {
 					return // the items start over: every one has been taken once
@@ -228,47 +256,6 @@ func (r *Runner) todo(g *group) ([]int, error) {
 		r.opts.Observer.Skipped(done)
 	}
 	return missing, nil
-}
-
-// groupDone hands a complete group to the group file.
-func (r *Runner) groupDone(g *group) error {
-	if r.opts.Groups == nil || r.opts.Groups.Has(g.step) {
-		return nil
-	}
-	members := make([]*trajectories.Rollout, 0, g.size)
-	for attempt := range g.size {
-		rec, err := r.opts.Store.Load(g.key(attempt))
-		if err != nil {
-			return fmt.Errorf("collect group %d: %w", g.step, err)
-		}
-		if rec.Score == nil {
-			r.opts.Observer.Warn(fmt.Sprintf("group %d (item %q) is left out of the group file: attempt %d ended as %s", g.step, g.item.ID, attempt, rec.Outcome))
-			return nil
-		}
-		members = append(members, rec)
-	}
-	if r.opts.Config.EnsureScoresAreNotSame && sameScores(members) {
-		r.opts.Observer.Warn(fmt.Sprintf("group %d (item %q) is left out of the group file: all %d scores are %g (env.ensure_scores_are_not_same)", g.step, g.item.ID, g.size, *members[0].Score))
-		return nil
-	}
-	line, why := groupLine(g.step, members)
-	if why != "" {
-		r.opts.Observer.Warn(fmt.Sprintf("group %d (item %q) is left out of the group file: %s", g.step, g.item.ID, why))
-		return nil
-	}
-	if err := r.opts.Groups.Write(line); err != nil {
-		return fmt.Errorf("write group %d: %w", g.step, err)
-	}
-	return nil
-}
-
-func sameScores(members []*trajectories.Rollout) bool {
-	for _, m := range members {
-		if *m.Score != *members[0].Score {
-			return false
-		}
-	}
-	return true
 }
 
 // resolver returns the choice of tools per step. Without a distribution it is

@@ -42,6 +42,12 @@ type Options struct {
 	Groups         GroupSink // optional
 	Observer       Observer  // optional
 
+	// MaxSequenceTokens returns the length at which a sequence is too long for the
+	// trainer, 0 or less when it has no limit; it is asked for every group. Optional.
+	MaxSequenceTokens func() int
+	// ExactTokens keeps rollouts whose tokens are not known out of groups.
+	ExactTokens bool
+
 	// Stored returns the recorded rollout that AgentStored scores again in a place of the
 	// run, nil where there is none, which is then left out. Only for AgentStored.
 	Stored        func(trajectories.Key) *trajectories.Rollout
@@ -60,6 +66,9 @@ type Options struct {
 	// Admit is asked before the rollouts of a group start and blocks until they may; its
 	// error ends the run. It is called from one goroutine. Optional.
 	Admit func(ctx context.Context) error
+	// Ended is told that a group which was admitted is over: handed to Groups, or left out.
+	// Optional.
+	Ended func(step int)
 
 	// Drain, once closed, stops new rollouts from starting; those under way go on
 	// until they end or the context of Run does. Optional.
@@ -241,7 +250,7 @@ func (r *Runner) execute(ctx context.Context) error {
 	if n > 0 {
 		r.opts.Observer.Warn(fmt.Sprintf("%d rollouts of an earlier session are run again; their records moved to superseded.jsonl", n))
 	}
-	if r.opts.Mode == config.Process {
+	if r.opts.Mode != config.Evaluate {
 		r.stepItems = make(map[int]string)
 		_, keyed := r.opts.Environment.(ContentKeyed)
 		if keyed {
@@ -453,6 +462,9 @@ func (r *Runner) recorded(g *group, rec *trajectories.Rollout, err error) {
 	if g.pending.Add(-1) == 0 {
 		if err := r.groupDone(g); err != nil {
 			r.abort(fmt.Errorf("%w: %w", ErrStore, err))
+		}
+		if r.opts.Ended != nil {
+			r.opts.Ended(g.step)
 		}
 	}
 }

@@ -46,31 +46,3 @@ func recordTokens(rec *trajectories.Rollout, session model.Session) {
 		rec.NotTrainable = err.Error()
 	}
 }
-
-// groupLine makes the line of a group: one sequence per rollout, or all sequences of
-// token-exact rollouts. why says what keeps the group from being trained on.
-func groupLine(step int, members []*trajectories.Rollout) (line trajectories.Group, why string) {
-	line.Step = step
-	for _, m := range members {
-		if m.NotTrainable != "" {
-			return line, fmt.Sprintf("the tokens of attempt %d are incomplete: %s", m.Attempt, m.NotTrainable)
-		}
-		for _, s := range m.Sequences {
-			line.Sequences = append(line.Sequences, trajectories.Sequence{
-				Tokens: s.Tokens, Masks: s.Masks, Logprobs: s.Logprobs, Score: *m.Score, Messages: m.Messages,
-			})
-		}
-		if len(m.Sequences) == 0 {
-			line.Sequences = append(line.Sequences, trajectories.Sequence{Score: *m.Score, Messages: m.Messages})
-		}
-	}
-	for _, s := range line.Sequences {
-		if (s.Tokens == nil) != (line.Sequences[0].Tokens == nil) {
-			return line, "some of its rollouts have exact tokens and some have none"
-		}
-	}
-	if len(line.Sequences) > len(members) {
-		line.Size = len(line.Sequences)
-	}
-	return line, ""
-}

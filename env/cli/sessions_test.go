@@ -118,7 +118,7 @@ func TestAGroupWithIncompleteTokensIsLeftOutAndExplained(t *testing.T) {
 	}})
 	code, _, stderr := p.run("process", "--config", "train.yaml", "--run-dir", "out", "--openai.base_url", server.URL, "--openai.model_name", dir, "--openai.health_check=false", "--openai.server_type", "sglang", "--env.max_num_workers", "1")
 	require.Equal(t, cli.ExitOK, code, stderr)
-	require.Contains(t, stderr, "left out of the group file: the tokens of attempt")
+	require.Contains(t, stderr, "is left out (not_trainable): the tokens of attempt")
 	require.Contains(t, stderr, "answer 2: the server counts")
 	untrainable := 0
 	for _, line := range lines(t, "out/rollouts.jsonl") {

@@ -1,0 +1,15 @@
+package config
+
+// Values of env.advantages.
+const (
+	AdvantagesNone    = "none"     // the trainer works them out
+	AdvantagesMean    = "mean"     // score less the mean of the group
+	AdvantagesMeanStd = "mean_std" // that, divided by the standard deviation
+)
+
+// Values of env.truncated_rollouts.
+const (
+	TruncatedKeep = "keep"
+	TruncatedZero = "zero_advantage" // in the group, and not trained on
+	TruncatedDrop = "drop"
+)
