@@ -14,7 +14,7 @@ import (
 // that is always full.
 func TestAFullFileSystemLosesNothingAcknowledged(t *testing.T) {
 	base := t.TempDir()
-	if err := syscall.Mount("tmpfs", base, "tmpfs", 0, "size=64k"); err != nil {
+	if err := syscall.Mount("tmpfs", base, "tmpfs", 0, "size=128k"); err != nil {
 		f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, f.Close()) }()
@@ -26,7 +26,7 @@ func TestAFullFileSystemLosesNothingAcknowledged(t *testing.T) {
 	dir := filepath.Join(base, "run")
 	run := mustCreate(t, dir)
 	ballast := filepath.Join(base, "ballast")
-	require.ErrorIs(t, os.WriteFile(ballast, make([]byte, 42<<10), 0o644), error(nil))
+	require.ErrorIs(t, os.WriteFile(ballast, make([]byte, 104<<10), 0o644), error(nil))
 	acknowledged, refusal := fill(t, run, base)
 	require.ErrorIs(t, refusal, syscall.ENOSPC)
 	require.ErrorContains(t, refusal, "free space and run again with --resume")

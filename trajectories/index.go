@@ -3,6 +3,7 @@ package trajectories
 import (
 	"fmt"
 	"os"
+	"slices"
 )
 
 // index knows every rollout of rollouts.jsonl by key and by id. It is not safe
@@ -16,6 +17,14 @@ type index struct {
 
 func newIndex() index {
 	return index{byKey: map[Key]int{}, ids: map[string]struct{}{}, pending: map[Key]string{}}
+}
+
+// grow makes room for so many more entries.
+func (x *index) grow(n int) {
+	x.entries = slices.Grow(x.entries, n)
+	if len(x.byKey) == 0 {
+		x.byKey, x.ids = make(map[Key]int, n), make(map[string]struct{}, n)
+	}
 }
 
 // add records an entry that is on disk.

@@ -34,7 +34,17 @@ func (r *Run) scan() (err error) {
 		return err
 	}
 	defer closeInto(&err, f)
-	if err := parseLines(f, func(l scannedLine) error { return r.indexLine(f, l) }); err != nil {
+	end, err := r.loadIndex(f)
+	if err != nil {
+		return fmt.Errorf("compare %s with %s: %w", indexFile, path, err)
+	}
+	r.size = end
+	if _, err := f.Seek(end, io.SeekStart); err != nil {
+		return err
+	}
+	lines := newLineReader(f)
+	lines.number, lines.end = len(r.index.entries), end
+	if err := parseLines(lines, func(l scannedLine) error { return r.indexLine(f, l) }); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	// What is indexed counts as recorded from here on, so it must be as durable as

@@ -41,7 +41,9 @@ type Run struct {
 	// Owned by the writer goroutine once it runs.
 	rollouts appendFile
 	view     appendFile
-	size     int64 // acknowledged bytes of rollouts.jsonl; written under mu
+	indexed  appendFile // rollouts.index; nil when it could not be written
+	known    known      // of rollouts.index, when the run was opened
+	size     int64      // acknowledged bytes of rollouts.jsonl; written under mu
 }
 
 // settings are what tests replace.
@@ -172,7 +174,7 @@ func leftover(entry fs.DirEntry) bool {
 	switch entry.Name() {
 	case lockFile, manifestFile + temporarySuffix:
 		return true
-	case rolloutsFile, trajectoriesFile:
+	case rolloutsFile, trajectoriesFile, indexFile:
 		info, err := entry.Info()
 		return err == nil && info.Size() == 0
 	}
@@ -218,6 +220,9 @@ func (r *Run) open(info *Info) (err error) {
 	undo = append(undo, r.view.Close)
 	if err := r.beginSession(info); err != nil {
 		return err
+	}
+	if err := r.openIndex(); err != nil {
+		r.indexed = nil // derived: the next resume parses instead
 	}
 	r.memory = semaphore.NewWeighted(r.settings.memory)
 	r.queue = make(chan request, 1024)
@@ -298,6 +303,7 @@ func (r *Run) close(status Status) error {
 		r.failed = diskFailure("write "+r.path(trajectoriesFile), err)
 	}
 	problems = append(problems, r.rollouts.Close(), r.view.Close())
+	r.closeIndex()
 	m := &r.manifest
 	m.Status = status
 	if r.failed != nil {

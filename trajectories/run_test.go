@@ -138,7 +138,7 @@ func TestFilesOfARunAreGolden(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	require.Equal(t, []string{lockFile, metricsFile, rolloutsFile, manifestFile, samplesFile, trajectoriesFile}, names)
+	require.Equal(t, []string{lockFile, metricsFile, indexFile, rolloutsFile, manifestFile, samplesFile, trajectoriesFile}, names)
 }
 
 func testGoVersion() string { return (&Info{}).versions().Go }

@@ -29,10 +29,10 @@ type chunk struct {
 	parsed chan struct{} // closed when entries and errors of the lines are known
 }
 
-// parseLines reads all lines of in and calls visit for each, in order and one at a
-// time; parsing uses every processor. A line without newline comes last, after in
-// was read to its end. It stops at the first error of visit.
-func parseLines(in io.Reader, visit func(scannedLine) error) error {
+// parseLines reads the lines there are and calls visit for each, in order and one at a
+// time; parsing uses every processor. A line without newline comes last, after the
+// input was read to its end. It stops at the first error of visit.
+func parseLines(lines *lineReader, visit func(scannedLine) error) error {
 	group, ctx := errgroup.WithContext(context.Background())
 	workers := runtime.GOMAXPROCS(0)
 	jobs := make(chan *chunk)             // to the workers
@@ -40,7 +40,7 @@ func parseLines(in io.Reader, visit func(scannedLine) error) error {
 	group.Go(func() error {
 		defer close(jobs)
 		defer close(ordered)
-		return readChunks(ctx, in, jobs, ordered)
+		return readChunks(ctx, lines, jobs, ordered)
 	})
 	for range workers {
 		group.Go(func() error {
@@ -65,8 +65,7 @@ func parseLines(in io.Reader, visit func(scannedLine) error) error {
 }
 
 // readChunks cuts the input into chunks until it ends or the context does.
-func readChunks(ctx context.Context, in io.Reader, jobs, ordered chan<- *chunk) error {
-	lines := newLineReader(in)
+func readChunks(ctx context.Context, lines *lineReader, jobs, ordered chan<- *chunk) error {
 	for {
 		c, err := readChunk(lines)
 		if err != nil && !errors.Is(err, io.EOF) {

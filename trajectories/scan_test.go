@@ -49,7 +49,7 @@ func TestLinesParsedSideBySideArriveInOrder(t *testing.T) {
 		}
 	}
 	next := 0
-	require.NoError(t, parseLines(bytes.NewReader(content.Bytes()), func(l scannedLine) error {
+	require.NoError(t, parseLines(newLineReader(bytes.NewReader(content.Bytes())), func(l scannedLine) error {
 		require.NoError(t, l.err)
 		require.Equal(t, next, l.entry.Step)
 		require.Equal(t, next+1, l.number)
@@ -60,14 +60,14 @@ func TestLinesParsedSideBySideArriveInOrder(t *testing.T) {
 	}))
 	require.Equal(t, n, next)
 	stop := errors.New("enough")
-	require.Equal(t, stop, parseLines(bytes.NewReader(content.Bytes()), func(l scannedLine) error {
+	require.Equal(t, stop, parseLines(newLineReader(bytes.NewReader(content.Bytes())), func(l scannedLine) error {
 		if l.number == 3 {
 			return stop
 		}
 		return nil
 	}))
 	broken := errors.New("unreadable")
-	require.Equal(t, broken, parseLines(io.MultiReader(bytes.NewReader(content.Bytes()), iotest.ErrReader(broken)), func(scannedLine) error { return nil }))
+	require.Equal(t, broken, parseLines(newLineReader(io.MultiReader(bytes.NewReader(content.Bytes()), iotest.ErrReader(broken))), func(scannedLine) error { return nil }))
 }
 
 // FuzzResume opens a run whose rollouts.jsonl holds anything at all: every whole

@@ -64,7 +64,11 @@ func (r *Run) supersede(drop func(Entry) bool) (int, error) {
 		// must not append to either; the next one finds out by reading.
 		return 0, r.fail("rewrite "+path, err)
 	}
-	return n, r.reopenView()
+	if err := r.reopenView(); err != nil {
+		return n, err
+	}
+	r.renewIndex()
+	return n, nil
 }
 
 // replace puts the staged rollouts.jsonl and its index in the place of the old

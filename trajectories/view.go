@@ -32,9 +32,12 @@ func (r *Run) syncView(rebuild bool) (repair string, err error) {
 			trained = append(trained, e)
 		}
 	}
-	good, end := 0, int64(0)
+	if rebuild {
+		r.known = known{} // what rollouts.index says of this file is past
+	}
+	good, end := r.known.trained, r.known.view
 	if !rebuild {
-		if good, end, err = matching(f, trained); err != nil {
+		if good, end, err = matching(f, trained, good, end); err != nil {
 			return "", err
 		}
 	}
@@ -59,8 +62,14 @@ func (r *Run) syncView(rebuild bool) (repair string, err error) {
 }
 
 // matching counts the leading lines that belong to the entries, and where they end.
-func matching(f io.Reader, entries []Entry) (good int, end int64, err error) {
+// The first of them, up to a place in the file, are known to be right.
+func matching(f io.ReadSeeker, entries []Entry, known int, knownEnd int64) (good int, end int64, err error) {
+	if _, err := f.Seek(knownEnd, io.SeekStart); err != nil {
+		return 0, 0, err
+	}
+	good, end = known, knownEnd
 	lines := newLineReader(f)
+	lines.end = knownEnd
 	var prefix []byte
 	for good < len(entries) {
 		line, whole, err := lines.next()
@@ -120,6 +129,7 @@ func (r *Run) reopenView() error {
 	if err := r.view.Close(); err != nil {
 		return r.fail("close "+r.path(trajectoriesFile), err)
 	}
+	r.known = known{} // of the file as it was
 	if _, err := r.syncView(false); err != nil {
 		return r.fail("rewrite "+r.path(trajectoriesFile), err)
 	}

@@ -208,6 +208,7 @@ func (r *Run) commit(batch []request, buf []byte) []byte {
 	if err == nil {
 		err = r.persist(buf)
 	}
+	frame := indexFrame{rollouts: spanOf(buf)}
 	r.mu.Lock()
 	if err != nil {
 		if r.failed == nil {
@@ -220,6 +221,7 @@ func (r *Run) commit(batch []request, buf []byte) []byte {
 		r.size += int64(len(buf))
 		for _, q := range batch {
 			r.index.add(q.entry)
+			frame.entries = append(frame.entries, q.entry)
 		}
 	}
 	r.mu.Unlock()
@@ -227,7 +229,11 @@ func (r *Run) commit(batch []request, buf []byte) []byte {
 		q.done(err)
 	}
 	if err == nil {
-		buf = r.writeView(batch, buf[:0])
+		buf, err = r.writeView(batch, buf[:0])
+	}
+	if err == nil {
+		frame.view = spanOf(buf)
+		r.extendIndex(&frame)
 	}
 	for _, q := range batch {
 		r.memory.Release(q.weight)
@@ -255,19 +261,16 @@ func (r *Run) persist(buf []byte) error {
 
 // writeView appends the trajectories of recorded rollouts. They are derived, so a
 // kill in here costs nothing: the next resume writes what is missing.
-func (r *Run) writeView(batch []request, buf []byte) []byte {
+func (r *Run) writeView(batch []request, buf []byte) ([]byte, error) {
 	for _, q := range batch {
 		buf = append(buf, q.view...)
 	}
 	if len(buf) == 0 {
-		return buf
+		return buf, nil
 	}
-	if _, err := r.view.Write(buf); err != nil {
-		r.mu.Lock()
-		if r.failed == nil {
-			r.failed = diskFailure("write "+r.path(trajectoriesFile), err)
-		}
-		r.mu.Unlock()
+	_, err := r.view.Write(buf)
+	if err != nil {
+		err = r.fail("write "+r.path(trajectoriesFile), err)
 	}
-	return buf
+	return buf, err
 }

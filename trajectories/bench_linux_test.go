@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -83,7 +84,8 @@ func BenchmarkEncode(b *testing.B) {
 	})
 }
 
-// BenchmarkResume opens a run of 50,000 rollouts.
+// BenchmarkResume opens a run of 50,000 rollouts of five turns each, with the index of
+// an earlier session and without one.
 func BenchmarkResume(b *testing.B) {
 	dir := filepath.Join(b.TempDir(), "run")
 	run, err := create(dir, testInfo(b), testSettings())
@@ -91,6 +93,7 @@ func BenchmarkResume(b *testing.B) {
 	require.NoError(b, run.Close(StatusInterrupted))
 	converter := NewShareGPT(ShareGPTConfig{Tools: testTools(b)})
 	template := tenTurns(0)
+	template.Messages = template.Messages[:11]
 	size := writeLines(b, filepath.Join(dir, rolloutsFile), func(i int) []byte {
 		r := *template
 		r.Step, r.ID = i, fmt.Sprint(i)
@@ -103,23 +106,44 @@ func BenchmarkResume(b *testing.B) {
 		r.Step, r.ID = i, fmt.Sprint(i)
 		return converter.Append(nil, &r)
 	})
-	b.SetBytes(size)
-	var before, after runtime.MemStats
-	b.ResetTimer()
-	for range b.N {
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		run, err := resume(dir, testInfo(b), testSettings())
-		require.NoError(b, err)
-		b.StopTimer()
-		require.Equal(b, 50_000, run.Len())
-		require.Empty(b, run.Repairs())
-		runtime.GC()
-		runtime.ReadMemStats(&after)
-		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MB-index")
-		require.NoError(b, run.Close(StatusInterrupted))
-		b.StartTimer()
+	for _, indexed := range []bool{false, true} {
+		b.Run(fmt.Sprintf("index=%t", indexed), func(b *testing.B) {
+			b.SetBytes(size)
+			var before, after runtime.MemStats
+			var busy, held float64
+			b.ResetTimer()
+			for range b.N {
+				b.StopTimer()
+				if !indexed {
+					require.NoError(b, ignoreMissing(os.Remove(filepath.Join(dir, indexFile))))
+				}
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				used := processorTime(b)
+				b.StartTimer()
+				run, err := resume(dir, testInfo(b), testSettings())
+				require.NoError(b, err)
+				b.StopTimer()
+				busy += processorTime(b) - used
+				require.Equal(b, 50_000, run.Len())
+				require.Empty(b, run.Repairs())
+				runtime.GC()
+				runtime.ReadMemStats(&after)
+				held += float64(after.HeapAlloc) - float64(before.HeapAlloc)
+				require.NoError(b, run.Close(StatusInterrupted))
+				b.StartTimer()
+			}
+			b.ReportMetric(busy/float64(b.N), "cpu-s/op")
+			b.ReportMetric(held/float64(b.N)/50_000, "B-held/rollout")
+		})
 	}
+}
+
+// processorTime is what this process has used so far, in seconds.
+func processorTime(b *testing.B) float64 {
+	var usage syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
 }
 
 func writeLines(b *testing.B, path string, line func(i int) []byte) (size int64) {
