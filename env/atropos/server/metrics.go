@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hermes-env/hermes-env/env/atropos"
+	"github.com/hermes-env/hermes-env/trajectories/tracking"
 )
 
 // describe gathers what the state and the server know.
@@ -34,21 +34,8 @@ func (s *Server) overview(w http.ResponseWriter, _ *http.Request) error {
 	return reply(w, s.describe())
 }
 
-// exposition is text in the form that Prometheus reads.
-type exposition struct{ strings.Builder }
-
-func (e *exposition) metric(name, kind, help string, value float64) {
-	e.family(name, kind, help)
-	e.sample(name, "", value)
-}
-
-func (e *exposition) family(name, kind, help string) {
-	fmt.Fprintf(e, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
-}
-
-func (e *exposition) sample(name, labels string, value float64) {
-	fmt.Fprintf(e, "%s%s %s\n", name, labels, strconv.FormatFloat(value, 'g', -1, 64))
-}
+// exposition is the text of the server's figures.
+type exposition struct{ tracking.Exposition }
 
 func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) error {
 	o := s.describe()
@@ -56,29 +43,29 @@ func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) error {
 	s.store.look(func(*atropos.State) { lost = s.store.lost })
 	c := &s.counters
 	var e exposition
-	e.metric("hermes_api_current_step", "gauge", "Batches handed out, and the starting step.", float64(o.CurrentStep))
-	e.metric("hermes_api_trainer_registered", "gauge", "1 when a trainer is registered.", truth(o.Registered))
+	e.Metric("hermes_api_current_step", "gauge", "Batches handed out, and the starting step.", float64(o.CurrentStep))
+	e.Metric("hermes_api_trainer_registered", "gauge", "1 when a trainer is registered.", truth(o.Registered))
 	e.amounts("held", "Groups that are taken and not delivered, by where they are.", []labelled{
 		{"queue", o.Queue}, {"buffer", o.Buffered}, {"batch", o.Undelivered}})
-	e.metric("hermes_api_unbatchable_groups", "gauge", "Queued groups that are larger than a batch.", float64(o.Unbatchable.Groups))
-	e.metric("hermes_api_accepted_groups_total", "counter", "Groups taken since the start.", float64(o.Totals.Groups))
-	e.metric("hermes_api_accepted_sequences_total", "counter", "Sequences taken since the start.", float64(o.Totals.Sequences))
-	e.metric("hermes_api_accepted_tokens_total", "counter", "Tokens taken since the start.", float64(o.Totals.Tokens))
-	e.metric("hermes_api_duplicate_posts_total", "counter", "Posts answered from their idempotency key.", float64(o.Totals.Duplicates))
-	e.metric("hermes_api_rejected_posts_total", "counter", "Posts refused for what they hold.", float64(o.Totals.Rejected))
-	e.metric("hermes_api_refused_posts_total", "counter", "Posts refused since there was no room.", float64(o.Totals.Refused))
-	e.metric("hermes_api_delivered_batches_total", "counter", "Batches delivered since the start.", float64(o.Totals.Batches))
-	e.metric("hermes_api_redelivered_batches_total", "counter", "Batches sent once more.", float64(o.Totals.Redelivered))
-	e.metric("hermes_api_interrupted_batches_total", "counter", "Replies with a batch that broke off.", float64(c.interrupted.Load()))
-	e.metric("hermes_api_lost_groups_total", "counter", "Groups whose data the disk damaged.", float64(lost))
-	e.metric("hermes_api_received_bytes_total", "counter", "Bytes of request bodies, as they came.", float64(c.received.Load()))
-	e.metric("hermes_api_sent_bytes_total", "counter", "Bytes of groups sent, as they went.", float64(c.sent.Load()))
-	e.metric("hermes_api_limit_sequences", "gauge", "Sequences held at most.", float64(o.Limits.Sequences))
-	e.metric("hermes_api_limit_bytes", "gauge", "Bytes held at most.", float64(o.Limits.Bytes))
-	e.metric("hermes_api_uptime_seconds", "gauge", "Seconds since the start.", o.UptimeSeconds)
-	e.metric("hermes_api_healthy", "gauge", "1 when data is taken.", truth(o.Problem == ""))
+	e.Metric("hermes_api_unbatchable_groups", "gauge", "Queued groups that are larger than a batch.", float64(o.Unbatchable.Groups))
+	e.Metric("hermes_api_accepted_groups_total", "counter", "Groups taken since the start.", float64(o.Totals.Groups))
+	e.Metric("hermes_api_accepted_sequences_total", "counter", "Sequences taken since the start.", float64(o.Totals.Sequences))
+	e.Metric("hermes_api_accepted_tokens_total", "counter", "Tokens taken since the start.", float64(o.Totals.Tokens))
+	e.Metric("hermes_api_duplicate_posts_total", "counter", "Posts answered from their idempotency key.", float64(o.Totals.Duplicates))
+	e.Metric("hermes_api_rejected_posts_total", "counter", "Posts refused for what they hold.", float64(o.Totals.Rejected))
+	e.Metric("hermes_api_refused_posts_total", "counter", "Posts refused since there was no room.", float64(o.Totals.Refused))
+	e.Metric("hermes_api_delivered_batches_total", "counter", "Batches delivered since the start.", float64(o.Totals.Batches))
+	e.Metric("hermes_api_redelivered_batches_total", "counter", "Batches sent once more.", float64(o.Totals.Redelivered))
+	e.Metric("hermes_api_interrupted_batches_total", "counter", "Replies with a batch that broke off.", float64(c.interrupted.Load()))
+	e.Metric("hermes_api_lost_groups_total", "counter", "Groups whose data the disk damaged.", float64(lost))
+	e.Metric("hermes_api_received_bytes_total", "counter", "Bytes of request bodies, as they came.", float64(c.received.Load()))
+	e.Metric("hermes_api_sent_bytes_total", "counter", "Bytes of groups sent, as they went.", float64(c.sent.Load()))
+	e.Metric("hermes_api_limit_sequences", "gauge", "Sequences held at most.", float64(o.Limits.Sequences))
+	e.Metric("hermes_api_limit_bytes", "gauge", "Bytes held at most.", float64(o.Limits.Bytes))
+	e.Metric("hermes_api_uptime_seconds", "gauge", "Seconds since the start.", o.UptimeSeconds)
+	e.Metric("hermes_api_healthy", "gauge", "1 when data is taken.", truth(o.Problem == ""))
 	e.workers(o.Workers)
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	w.Header().Set("Content-Type", tracking.ExpositionType)
 	_, _ = w.Write([]byte(e.String())) // a client that went away asks again
 	return nil
 }
@@ -99,9 +86,9 @@ func (e *exposition) amounts(name, help string, rows []labelled) {
 		{"bytes", func(a atropos.Amount) int64 { return a.Bytes }},
 	} {
 		full := "hermes_api_" + name + "_" + unit.name
-		e.family(full, "gauge", help)
+		e.Family(full, "gauge", help)
 		for _, row := range rows {
-			e.sample(full, `{place="`+row.place+`"}`, float64(unit.value(row.amount)))
+			e.Sample(full, tracking.Label("place", row.place), float64(unit.value(row.amount)))
 		}
 	}
 }
@@ -119,15 +106,11 @@ func (e *exposition) workers(workers []atropos.WorkerOverview) {
 		if len(workers) == 0 {
 			return
 		}
-		e.family(m.name, m.kind, m.help)
+		e.Family(m.name, m.kind, m.help)
 		for _, w := range workers {
-			e.sample(m.name, `{env_id="`+strconv.FormatInt(w.EnvID, 10)+`",name="`+escapeLabel(w.Name)+`"}`, m.value(w))
+			e.Sample(m.name, tracking.Label("env_id", strconv.FormatInt(w.EnvID, 10))+","+tracking.Label("name", w.Name), m.value(w))
 		}
 	}
-}
-
-func escapeLabel(text string) string {
-	return strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`).Replace(text)
 }
 
 func truth(b bool) float64 {
