@@ -470,9 +470,9 @@ func (j *project) execServer(ctx context.Context, id string) (*hijacked, error) 
 
 // needTemp makes /tmp where the image has none.
 func (j *project) needTemp(ctx context.Context, id string, image imageInfo) error {
-	has, err := j.provider.images.temp(ctx, image.ID, id)
+	has, err := j.provider.images.temp(ctx, image.ID, id, workDir(j.spec, image))
 	if err == nil && !has {
-		err = j.provider.makeTemp(ctx, id)
+		err = j.provider.makeShared(ctx, id, "tmp")
 	}
 	if err != nil {
 		return fmt.Errorf("make /tmp: %w", err)

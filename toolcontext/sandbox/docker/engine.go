@@ -231,13 +231,13 @@ func (e *engine) list(ctx context.Context, label string) ([]labelled, error) {
 	return list, nil
 }
 
-// exists reports whether a path is in a container, started or not.
-func (e *engine) exists(ctx context.Context, id, path string) (bool, error) {
-	_, err := e.api.ContainerStatPath(ctx, id, path)
+// stat returns the mode of a path in a container, or an error that wraps fs.ErrNotExist.
+func (e *engine) stat(ctx context.Context, id, path string) (fs.FileMode, error) {
+	info, err := e.api.ContainerStatPath(ctx, id, path)
 	if errdefs.IsNotFound(err) {
-		return false, nil
+		return 0, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}
-	return err == nil, err
+	return info.Mode, err
 }
 
 // copyIn unpacks a tar stream below a directory that exists in the container.

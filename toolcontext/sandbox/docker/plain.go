@@ -288,8 +288,14 @@ func (d *plain) kill(ctx context.Context, mark, pidFile string) error {
 	if mark != "" {
 		mark = marker + "=" + mark
 	}
+	// In the container of a user other than root, root has no capabilities (see plan)
+	// and may neither look at that user's processes nor end them; the user may.
+	user := "0"
+	if d.uid != 0 {
+		user = d.user
+	}
 	id, conn, err := d.provider.engine.exec(ctx, d.container, execRequest{
-		Args: []string{"/bin/sh", "-c", killScript, "sh", mark, pidFile, d.main, marker + "=" + d.info.ID + "/"}, User: "0", Dir: "/",
+		Args: []string{"/bin/sh", "-c", killScript, "sh", mark, pidFile, d.main, marker + "=" + d.info.ID + "/"}, User: user, Dir: "/",
 	})
 	if err != nil {
 		return d.lost(ctx, fmt.Errorf("ask the engine for a process that ends others: %w", err))

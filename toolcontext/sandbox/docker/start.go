@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -271,13 +273,19 @@ func (p *Provider) warnOfDisk(pl plan) {
 
 // prepare puts into a container that has not started what it lacks.
 func (p *Provider) prepare(ctx context.Context, id string, pl plan, image imageInfo) error {
-	has, err := p.images.temp(ctx, image.ID, id)
+	has, err := p.images.temp(ctx, image.ID, id, pl.Dir)
 	if err != nil {
 		return fmt.Errorf("look for /tmp: %w", err)
 	}
 	if !has {
-		if err := p.makeTemp(ctx, id); err != nil {
+		if err := p.makeShared(ctx, id, "tmp"); err != nil {
 			return fmt.Errorf("make /tmp: %w", err)
+		}
+	}
+	if p.config.PlainExec {
+		// A user other than root could make none in most images.
+		if err := p.makeShared(ctx, id, strings.TrimPrefix(binaryDir, "/")); err != nil {
+			return fmt.Errorf("make %s: %w", binaryDir, err)
 		}
 	}
 	if pl.Binary != "" || p.config.PlainExec {
@@ -289,31 +297,39 @@ func (p *Provider) prepare(ctx context.Context, id string, pl plan, image imageI
 	return nil
 }
 
-// makeTemp makes /tmp in a container.
-func (p *Provider) makeTemp(ctx context.Context, id string) error {
+// makeShared makes a directory below the root of a container that everybody may
+// write to, as /tmp is.
+func (p *Provider) makeShared(ctx context.Context, id, name string) error {
 	var b bytes.Buffer
 	tw := tar.NewWriter(&b)
-	if err := errors.Join(tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}), tw.Close()); err != nil {
+	if err := errors.Join(tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o1777}), tw.Close()); err != nil {
 		return err
 	}
 	return p.engine.copyIn(ctx, id, "/", &b)
 }
 
 // temp reports whether an image has a /tmp, by the first container made from it.
-func (i *images) temp(ctx context.Context, image, container string) (bool, error) {
+// Where commands start below /tmp the engine has made it, for root alone, so it only
+// counts if everybody may write to it.
+func (i *images) temp(ctx context.Context, image, container, dir string) (bool, error) {
 	i.mu.Lock()
 	has, known := i.hasTemp[image]
 	i.mu.Unlock()
 	if known {
 		return has, nil
 	}
-	has, err := i.engine.exists(ctx, container, "/tmp")
-	if err == nil {
-		i.mu.Lock()
-		i.hasTemp[image] = has
-		i.mu.Unlock()
+	mode, err := i.engine.stat(ctx, container, "/tmp")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
 	}
-	return has, err
+	has = err == nil
+	if dir = path.Clean(dir); dir == "/tmp" || strings.HasPrefix(dir, "/tmp/") {
+		return has && (mode.Perm()&0o002 != 0 || !mode.IsDir()), nil
+	}
+	i.mu.Lock()
+	i.hasTemp[image] = has
+	i.mu.Unlock()
+	return has, nil
 }
 
 // uploadBinary copies the server into a container.

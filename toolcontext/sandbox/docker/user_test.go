@@ -3,6 +3,7 @@ package docker_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -63,4 +64,26 @@ func TestAnAgentThatIsNotRootGainsNothingFromTheServersStart(t *testing.T) {
 func TestAUserTheImageDoesNotKnowIsAnErrorThatSaysSo(t *testing.T) {
 	_, err := newProvider(t, docker.Config{}).Create(t.Context(), sandbox.Spec{User: "nosuchuser"})
 	require.ErrorContains(t, err, `no user "nosuchuser"`)
+}
+
+func TestAUserOtherThanRootWorksWithoutTheServerToo(t *testing.T) {
+	s := open(t, newProvider(t, docker.Config{PlainExec: true}), sandbox.Spec{User: "4242:4243", Dir: "/tmp"})
+	require.Equal(t, "4242 4243", sh(t, s, `printf '%s %s' "$(id -u)" "$(id -g)"`))
+	run(t, s, sandbox.Command{Script: "mkdir d && cd d && export KEPT=yes", Session: true})
+	require.Equal(t, "/tmp/d yes", run(t, s, sandbox.Command{Script: `printf '%s %s' "$PWD" "$KEPT"`, Session: true}).String())
+	r := run(t, s, sandbox.Command{Script: "echo begun; sleep 1000", Timeout: time.Second})
+	require.True(t, r.TimedOut)
+	require.Equal(t, "begun\n", r.Stdout.String())
+	require.NotContains(t, sh(t, s, "ps"), "sleep 1000")
+	run(t, s, sandbox.Command{Script: "setsid sleep 2000 >/dev/null 2>&1 & sleep 0"})
+	require.NoError(t, s.KillAll(t.Context()))
+	require.NotContains(t, sh(t, s, "ps"), "sleep 2000")
+}
+
+func TestADirectoryBelowTmpKeepsTmpForEverybody(t *testing.T) {
+	p := newProvider(t, docker.Config{}) // its image has no /tmp
+	for _, dir := range []string{"/tmp/deep/work", "/tmp", "/work"} {
+		s := open(t, p, sandbox.Spec{User: "4242:4243", Dir: dir})
+		require.Equal(t, "1777\n", sh(t, s, "stat -c %a /tmp"), dir)
+	}
 }

@@ -22,10 +22,27 @@ type identity struct {
 // sandbox's image wrote.
 const mostOfADatabase = 4 << 20
 
+// largestID is the largest number of a user or group that container engines take.
+const largestID = 1<<31 - 1
+
 // lookUp resolves user, user:group or numbers in their place with the sandbox's own
 // databases, by the rules that container engines have: a number need not be listed
-// and then has group 0, no home and no further groups.
+// and then has group 0, no home and no further groups. Numbers that the kernel would
+// cut, to root's in the worst case, are refused.
 func lookUp(user, passwdFile, groupFile string) (identity, error) {
+	id, err := find(user, passwdFile, groupFile)
+	if err != nil {
+		return id, err
+	}
+	for _, n := range append([]int{id.uid, id.gid}, id.groups...) {
+		if n < 0 || n > largestID {
+			return id, fmt.Errorf("the user %q has the number %d, or a group with it; numbers go from 0 to %d", user, n, largestID)
+		}
+	}
+	return id, nil
+}
+
+func find(user, passwdFile, groupFile string) (identity, error) {
 	name, group, hasGroup := strings.Cut(user, ":")
 	id := identity{uid: -1, home: "/"}
 	number, err := strconv.Atoi(name)

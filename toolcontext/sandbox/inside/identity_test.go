@@ -12,8 +12,8 @@ import (
 func TestUsersAreFoundByTheRulesOfContainerEngines(t *testing.T) {
 	dir := t.TempDir()
 	passwd, group := filepath.Join(dir, "passwd"), filepath.Join(dir, "group")
-	require.NoError(t, os.WriteFile(passwd, []byte("root:x:0:0:root:/root:/bin/sh\nbroken\nagent:x:1000:1001:,,,:/home/agent:/bin/sh\nnohome:x:7:7::relative:\nbad:x:no:1::/:\n"), 0o644))
-	require.NoError(t, os.WriteFile(group, []byte("root:x:0:\nagents:x:1001:\nvideo:x:44:other,agent\ndocker:x:99:agent\nbad:x:no:agent\n"), 0o644))
+	require.NoError(t, os.WriteFile(passwd, []byte("root:x:0:0:root:/root:/bin/sh\nbroken\nagent:x:1000:1001:,,,:/home/agent:/bin/sh\nnohome:x:7:7::relative:\nbad:x:no:1::/:\nhuge:x:4294967296:1::/:\nhugegroup:x:8:4294967296::/:\nmember:x:9:9::/:\n"), 0o644))
+	require.NoError(t, os.WriteFile(group, []byte("root:x:0:\nagents:x:1001:\nvideo:x:44:other,agent\ndocker:x:99:agent\nbad:x:no:agent\nvast:x:4294967296:member\n"), 0o644))
 	for user, want := range map[string]identity{
 		"agent":      {uid: 1000, gid: 1001, groups: []int{44, 99}, home: "/home/agent"},
 		"1000":       {uid: 1000, gid: 1001, groups: []int{44, 99}, home: "/home/agent"},
@@ -35,6 +35,13 @@ func TestUsersAreFoundByTheRulesOfContainerEngines(t *testing.T) {
 		"":              `no user ""`,
 		"-1":            `no user "-1"`,
 		"bad":           `no user "bad"`,
+		// The kernel takes 32 bits: 4294967296 would be root.
+		"4294967296":       "from 0 to 2147483647",
+		"99999999999":      "from 0 to 2147483647",
+		"agent:2147483648": "from 0 to 2147483647",
+		"huge":             "from 0 to 2147483647",
+		"hugegroup":        "from 0 to 2147483647",
+		"member":           "from 0 to 2147483647",
 	} {
 		_, err := lookUp(user, passwd, group)
 		require.ErrorContains(t, err, want, user)
