@@ -7,10 +7,10 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/atropos"
 	"github.com/hermes-env/hermes-env/env/atropos/client"
 )
@@ -26,6 +26,9 @@ type apiStatusCommand struct {
 // Run shows a running server.
 func (c *apiStatusCommand) Run(s *session) error {
 	config := client.Config{URL: c.URL, Timeout: 10 * time.Second}
+	if c.Watch {
+		config.Timeout = 3 * time.Second // a view that stands still must say so
+	}
 	if c.TokenEnv != "" {
 		token, err := apiToken(s.app, c.TokenEnv)
 		if err != nil {
@@ -41,16 +44,38 @@ func (c *apiStatusCommand) Run(s *session) error {
 		return fail(ExitUsage, fmt.Errorf("--url: %w", err))
 	}
 	defer api.CloseIdle()
-	ctx, cancel := context.WithCancel(s.ctx)
-	defer cancel()
-	if !c.Watch {
-		o, err := c.look(ctx, api)
-		if err != nil {
-			return fail(ExitUsage, err)
-		}
-		return c.print(s.app.Stdout, o)
+	ctx, release := untilSignal(s.ctx, s.app.Signals)
+	defer release()
+	if c.Watch {
+		return c.watch(ctx, s, api)
 	}
-	return c.watch(ctx, s, api)
+	o, err := c.look(ctx, api)
+	switch {
+	case ctx.Err() != nil:
+		return env.ErrInterrupted
+	case err != nil:
+		return fail(ExitUsage, err)
+	}
+	columns, _ := terminalSize(s.app.Stdout)
+	return c.print(s, o, columns)
+}
+
+// untilSignal makes a context that ends with the first signal.
+func untilSignal(parent context.Context, signals <-chan os.Signal) (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancel(parent)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		select {
+		case <-signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		cancel()
+		<-stopped
+	}
 }
 
 // look asks the server. One of the original kind tells less.
@@ -87,66 +112,112 @@ func (c *apiStatusCommand) lookOriginal(ctx context.Context, api *client.Client)
 	return o, nil
 }
 
-func (c *apiStatusCommand) print(w io.Writer, o *atropos.Overview) error {
+// print shows one look.
+func (c *apiStatusCommand) print(s *session, o *atropos.Overview, columns int) error {
 	if c.JSON {
 		line, err := chat.Marshal(o)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(w, "%s\n", line)
+		_, err = fmt.Fprintf(s.app.Stdout, "%s\n", line)
 		return err
 	}
-	_, err := io.WriteString(w, describeAPI(c.URL, o))
+	return printView(s, apiView(c.URL, o, columns))
+}
+
+func printView(s *session, view []viewLine) error {
+	color := useColor(s.app.Stdout, s.app.Getenv)
+	var b strings.Builder
+	for _, line := range view {
+		b.WriteString(line.render(color) + "\n")
+	}
+	_, err := io.WriteString(s.app.Stdout, b.String())
 	return err
 }
 
-// watch looks again and again until a signal comes. A server that doesn't answer is
+// watch looks again and again until ctx ends. A server that doesn't answer is
 // waited for.
 func (c *apiStatusCommand) watch(ctx context.Context, s *session, api *client.Client) error {
-	f, ok := s.app.Stdout.(*os.File)
-	live := ok && isTerminal(f) && !c.JSON
+	var screen watcher = &lineWatcher{command: c, session: s}
+	if _, rows := terminalSize(s.app.Stdout); rows > 0 && !c.JSON && !dumbTerminal(s.app.Getenv) {
+		screen = newScreenWatcher(c, s)
+	}
+	err := c.watchOn(ctx, screen, api)
+	return errors.Join(err, screen.end())
+}
+
+func (c *apiStatusCommand) watchOn(ctx context.Context, screen watcher, api *client.Client) error {
 	ticker := time.NewTicker(c.Every)
 	defer ticker.Stop()
+	resized := time.NewTicker(resizeCheck)
+	defer resized.Stop()
 	for {
 		o, err := c.look(ctx, api)
-		if err = c.show(s, o, err, live); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := screen.show(o, err); err != nil {
 			return err
 		}
-		select {
-		case <-s.app.Signals:
-			return nil
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
+		for waiting := true; waiting; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticker.C:
+				waiting = false
+			case <-resized.C:
+				if err := screen.refresh(); err != nil {
+					return err
+				}
+			}
 		}
 	}
 }
 
-// show prints what one look of watch gave.
-func (c *apiStatusCommand) show(s *session, o *atropos.Overview, failed error, live bool) error {
-	switch {
-	case live:
-		text := "\x1b[H" // to the corner; every line then clears what is left of the old one
-		view := ""
-		if failed != nil {
-			view = "no answer: " + failed.Error() + "\n"
-		} else {
-			view = describeAPI(c.URL, o)
+// watcher shows what --watch sees.
+type watcher interface {
+	show(o *atropos.Overview, failed error) error
+	refresh() error // called often between looks
+	end() error
+}
+
+// lineWatcher writes a line for each look: for files and pipes.
+type lineWatcher struct {
+	command *apiStatusCommand
+	session *session
+	failed  string
+}
+
+func (w *lineWatcher) show(o *atropos.Overview, failed error) error {
+	if failed != nil {
+		if w.failed == failed.Error() {
+			return nil
 		}
-		text += strings.ReplaceAll(view, "\n", "\x1b[K\n") + "\x1b[J"
-		_, err := io.WriteString(s.app.Stdout, text)
+		w.failed = failed.Error()
+		_, err := fmt.Fprintf(w.session.app.Stderr, "%s no answer: %v\n", time.Now().Format(time.TimeOnly), failed)
 		return err
-	case failed != nil:
-		_, err := fmt.Fprintf(s.app.Stderr, "no answer: %v\n", failed)
-		return err
-	case c.JSON:
-		return c.print(s.app.Stdout, o)
 	}
-	_, err := fmt.Fprintf(s.app.Stdout, "%s step %d · queue %d groups, %d sequences · buffered %d · undelivered %d · workers %d of %d alive · %.1f groups/s · %.1f batches/min\n",
-		time.Now().Format(time.TimeOnly), o.CurrentStep, o.Queue.Groups, o.Queue.Sequences, o.Buffered.Groups, o.Undelivered.Groups,
-		aliveWorkers(o), len(o.Workers), o.Rates.GroupsPerSecond, o.Rates.BatchesPerMinute)
+	if w.failed != "" {
+		w.failed = ""
+		if _, err := fmt.Fprintf(w.session.app.Stderr, "%s it answers again\n", time.Now().Format(time.TimeOnly)); err != nil {
+			return err
+		}
+	}
+	if w.command.JSON {
+		return w.command.print(w.session, o, 0)
+	}
+	text := fmt.Sprintf("%s step %d · queue %s, %s · buffered %d · undelivered %d · workers %d of %d alive · %s groups/s · %.1f batches/min",
+		time.Now().Format(time.TimeOnly), o.CurrentStep, count(int(o.Queue.Groups), "group"), count(int(o.Queue.Sequences), "sequence"), o.Buffered.Groups,
+		o.Undelivered.Groups, aliveWorkers(o), len(o.Workers), rateText(o.Rates.GroupsPerSecond), o.Rates.BatchesPerMinute)
+	if o.Problem != "" {
+		text += " · PROBLEM: " + printable(o.Problem)
+	}
+	_, err := fmt.Fprintln(w.session.app.Stdout, text)
 	return err
 }
+
+func (w *lineWatcher) refresh() error { return nil }
+func (w *lineWatcher) end() error     { return nil }
 
 func aliveWorkers(o *atropos.Overview) int {
 	n := 0
@@ -156,82 +227,4 @@ func aliveWorkers(o *atropos.Overview) int {
 		}
 	}
 	return n
-}
-
-// describeAPI is the view of a server as text.
-func describeAPI(url string, o *atropos.Overview) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s · %s · up %s\n", url, o.Version, (time.Duration(o.UptimeSeconds) * time.Second).String())
-	switch {
-	case !o.Registered:
-		b.WriteString("trainer     none registered\n")
-	case !o.Started && o.UptimeSeconds > 0:
-		fmt.Fprintf(&b, "trainer     registered, batches of %d, at most %d tokens; has not asked for a batch: workers wait\n", o.Trainer.BatchSize, o.Trainer.MaxTokenLen)
-	default:
-		fmt.Fprintf(&b, "trainer     batches of %d, at most %d tokens, step %d", o.Trainer.BatchSize, o.Trainer.MaxTokenLen, o.CurrentStep)
-		if o.Trainer.NumSteps > 0 {
-			fmt.Fprintf(&b, " of %d", o.Trainer.NumSteps)
-		}
-		b.WriteByte('\n')
-	}
-	fmt.Fprintf(&b, "queue       %s%s\n", amountText(o.Queue), fillBar(o))
-	if o.Buffered.Groups > 0 {
-		fmt.Fprintf(&b, "buffered    %s wait for others that fill up their group size\n", amountText(o.Buffered))
-	}
-	if o.Unbatchable.Groups > 0 {
-		fmt.Fprintf(&b, "too large   %s in the queue have more sequences than a batch\n", amountText(o.Unbatchable))
-	}
-	for _, batch := range o.Batches {
-		fmt.Fprintf(&b, "batch       %s, %d sequences, %s\n", batch.ID, batch.Sequences, batch.State)
-	}
-	fmt.Fprintf(&b, "rates       %.1f groups/s · %.0f tokens/s · %.1f batches/min\n", o.Rates.GroupsPerSecond, o.Rates.TokensPerSecond, o.Rates.BatchesPerMinute)
-	t := o.Totals
-	fmt.Fprintf(&b, "since start %d groups taken, %d batches delivered, %d sent again · %d duplicates, %d rejected, %d refused\n", t.Groups, t.Batches, t.Redelivered, t.Duplicates, t.Rejected, t.Refused)
-	if o.Problem != "" {
-		fmt.Fprintf(&b, "PROBLEM     %s\n", o.Problem)
-	}
-	if len(o.Workers) == 0 {
-		return b.String()
-	}
-	b.WriteByte('\n')
-	w := tabwriter.NewWriter(&b, 2, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "WORKER\tID\tSTATE\tGROUP SIZE\tWEIGHT\tMINIMUM\tQUEUED\tBUFFERED\tTAKEN")
-	for _, worker := range o.Workers {
-		minimum := "-"
-		if worker.MinBatchAllocation != nil {
-			minimum = fmt.Sprintf("%.0f %%", *worker.MinBatchAllocation*100)
-		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%g\t%s\t%d\t%d\t%d\n", worker.Name, worker.EnvID, workerState(worker), worker.GroupSize, worker.Weight,
-			minimum, worker.Queued.Groups, worker.Buffered.Groups, worker.Accepted)
-	}
-	_ = w.Flush() // into memory
-	return b.String()
-}
-
-func workerState(w atropos.WorkerOverview) string {
-	silent := (time.Duration(w.SilentSeconds) * time.Second).String()
-	switch {
-	case !w.Connected:
-		return "disconnected"
-	case !w.Alive:
-		return "silent for " + silent
-	case w.SilentSeconds >= 5:
-		return "alive, " + silent + " ago"
-	}
-	return "alive"
-}
-
-func amountText(a atropos.Amount) string {
-	return fmt.Sprintf("%d groups, %d sequences, %d tokens, %.1f MB", a.Groups, a.Sequences, a.Tokens, float64(a.Bytes)/1e6)
-}
-
-// fillBar draws how far the queue fills the next batch.
-func fillBar(o *atropos.Overview) string {
-	if o.Trainer == nil || o.Trainer.BatchSize <= 0 {
-		return ""
-	}
-	const width = 20
-	batches := float64(o.Queue.Sequences) / float64(o.Trainer.BatchSize)
-	full := int(min(1, batches) * width)
-	return fmt.Sprintf("  [%s%s] %.1f batches", strings.Repeat("#", full), strings.Repeat(".", width-full), batches)
 }

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"context"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -79,8 +80,9 @@ func TestTheAPIServerKeepsItsStateAndShowsIt(t *testing.T) {
 	require.Contains(t, errs, "--token-env")
 	code, out, errs := q.run("api", "status", "--url", url, "--token-env", "TOKEN")
 	require.Equal(t, cli.ExitOK, code, errs)
-	require.Contains(t, out, "trainer     batches of 4, at most 10 tokens, step 0 of 7\n")
-	require.Contains(t, out, "queue       1 groups, 1 sequences, 2 tokens, 0.0 MB  [#####...............] 0.2 batches\n")
+	require.Contains(t, out, "trainer     step 0 of 7 · batches of 4, at most 10 tokens\n")
+	require.Regexp(t, `next batch  \[#####\.{15}\] 1 of 4 sequences · full in [\dms ]+ at this rate\n`, out)
+	require.Regexp(t, `queue       1 group · 1 sequence · 2 tokens · \d+ bytes\n`, out)
 	require.Regexp(t, `toy_0 +0 +alive +1 +1 +- +1 +0 +1\n`, out)
 	code, _, errs = q.run("api", "--port", "0", "--state-dir", "state")
 	require.Equal(t, cli.ExitStore, code)
@@ -113,4 +115,25 @@ func TestAnAPIServerThatWouldBeOpenToOthersIsRefused(t *testing.T) {
 		require.Equal(t, cli.ExitUsage, code, c.args)
 		require.Contains(t, errs, c.want)
 	}
+}
+
+// A watch that is piped writes a line per look, and says once that nobody answers.
+func TestAWatchOutlivesTheServer(t *testing.T) {
+	dir := t.TempDir()
+	server, url := apiProcess(t, dir, "0", "--state-dir=")
+	binary, err := os.Executable()
+	require.NoError(t, err)
+	watch := start(t, dir, []string{asProgram + "=1"}, binary, "api", "status", "--watch", "--every", "10ms", "--url", url)
+	looks := func() int { return strings.Count(watch.out.String(), " step 0 · queue 0 groups, 0 sequences · ") }
+	require.Eventually(t, func() bool { return looks() > 2 }, time.Minute, time.Millisecond)
+	server.kill()
+	watch.says("no answer: ")
+	before := looks()
+	apiProcess(t, dir, portOf(url), "--state-dir=")
+	watch.says("it answers again")
+	require.Eventually(t, func() bool { return looks() > before }, time.Minute, time.Millisecond)
+	require.NoError(t, watch.cmd.Process.Signal(os.Interrupt))
+	require.Equal(t, 0, watch.wait())
+	require.NotContains(t, watch.out.String(), "\x1b")
+	require.LessOrEqual(t, strings.Count(watch.err.String(), "no answer"), 5, "what stays the same is not repeated")
 }
