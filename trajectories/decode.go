@@ -72,6 +72,8 @@ func DecodeRollout(line []byte) (*Rollout, error) {
 			r.ToolErrors = decodeToolErrors(v)
 		case "usage":
 			r.Usage = decodeUsage(v)
+		case "spend":
+			r.Spend = decodeSpend(v)
 		case "timings":
 			r.Timings = decodeTimings(v)
 		case "sandbox":
@@ -204,8 +206,10 @@ type Entry struct {
 	Passed     *bool
 	TurnsUsed  int
 	Usage      EntryUsage
+	Spend      EntrySpend
 	Timings    EntryTimings
 
+	finished  int64 // milliseconds since 1970, 0 when unknown
 	modelTurn bool  // a message of the role assistant exists
 	offset    int64 // of the line in rollouts.jsonl
 	length    int64 // of the line without its newline
@@ -249,6 +253,8 @@ func parseMembers(head, list []byte) (Entry, error) {
 	e := Entry{Key: Key{Step: -1, Attempt: -1}}
 	messages := false
 	var failure error
+	var spend *Spend
+	var cached int64
 	if list != nil {
 		messages = true
 		e.modelTurn = hasAssistant(list)
@@ -277,9 +283,15 @@ func parseMembers(head, list []byte) (Entry, error) {
 			e.TurnsUsed = int(v.Int())
 		case "usage":
 			u := decodeUsage(v)
-			e.Usage = EntryUsage{u.PromptTokens, u.CompletionTokens}
+			e.Usage, cached = EntryUsage{u.PromptTokens, u.CompletionTokens}, u.CachedTokens
+		case "spend":
+			spend = decodeSpend(v)
 		case "timings":
 			e.Timings = decodeEntryTimings(v)
+		case "finished_at":
+			if t, err := time.Parse(time.RFC3339Nano, v.Str); err == nil {
+				e.finished = t.UnixMilli()
+			}
 		case "messages":
 			if messages = v.IsArray(); messages {
 				e.modelTurn = hasAssistant([]byte(v.Raw))
@@ -287,6 +299,7 @@ func parseMembers(head, list []byte) (Entry, error) {
 		}
 		return failure == nil
 	})
+	e.Spend = entrySpend(spend, e.Usage, cached, e.TurnsUsed)
 	switch {
 	case failure != nil:
 		return Entry{}, failure

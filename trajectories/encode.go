@@ -74,6 +74,9 @@ func AppendRollout(dst []byte, r *Rollout) ([]byte, error) {
 	e.texts("toolsets", r.Toolsets)
 	e.toolErrors(r.ToolErrors)
 	e.usage(r.Usage)
+	if r.Spend != nil {
+		e.spend(r.Spend)
+	}
 	e.timings(r.Timings)
 	e.key("sandbox")
 	if r.Sandbox == nil {
@@ -161,6 +164,11 @@ func (r *Rollout) check() error {
 	}
 	if err := r.Timings.check(); err != nil {
 		return err
+	}
+	if r.Spend != nil {
+		if err := r.Spend.check(); err != nil {
+			return err
+		}
 	}
 	for i, s := range r.Sequences {
 		if err := s.check(); err != nil {

@@ -61,6 +61,8 @@ const (
 	bitPassed
 	bitPassedTrue
 	bitModelTurn
+	bitPriced
+	bitCost
 )
 
 func (e *Entry) append(dst []byte) []byte {
@@ -77,17 +79,30 @@ func (e *Entry) append(dst []byte) []byte {
 	if e.modelTurn {
 		flags |= bitModelTurn
 	}
+	cost := [...]float64{e.Spend.USD, e.Spend.JudgeUSD, e.Spend.FailedTriesUSD}
+	if e.Spend.Priced {
+		flags |= bitPriced
+	}
+	if cost != [3]float64{} {
+		flags |= bitCost
+	}
 	dst = append(dst, flags)
 	for _, s := range []string{e.ID, e.ItemID, e.ItemDigest, string(e.Outcome)} {
 		dst = binary.AppendUvarint(dst, uint64(len(s)))
 		dst = append(dst, s...)
 	}
-	for _, n := range []int64{e.length, int64(e.Step), int64(e.Attempt), int64(e.Group), int64(e.TurnsUsed), e.Usage.PromptTokens, e.Usage.CompletionTokens} {
+	for _, n := range []int64{e.length, int64(e.Step), int64(e.Attempt), int64(e.Group), int64(e.TurnsUsed), e.Usage.PromptTokens, e.Usage.CompletionTokens,
+		e.finished, int64(e.Spend.Rollouts), int64(e.Spend.Calls), int64(e.Spend.Unreported), e.Spend.PromptTokens, e.Spend.CachedTokens, e.Spend.CompletionTokens} {
 		dst = binary.AppendVarint(dst, n)
 	}
 	t := &e.Timings
 	for _, f := range []float64{t.Total, t.Model, t.Tools, t.Sandbox, t.Verify, t.Harness} {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(f))
+	}
+	if flags&bitCost != 0 {
+		for _, usd := range cost {
+			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(usd))
+		}
 	}
 	if e.Score != nil {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(*e.Score))
@@ -144,7 +159,14 @@ func (r *frameReader) entry(e *Entry) {
 	e.length = r.varint()
 	e.Step, e.Attempt, e.Group, e.TurnsUsed = int(r.varint()), int(r.varint()), int(r.varint()), int(r.varint())
 	e.Usage = EntryUsage{r.varint(), r.varint()}
+	e.finished = r.varint()
+	e.Spend.Rollouts, e.Spend.Calls, e.Spend.Unreported = int(r.varint()), int(r.varint()), int(r.varint())
+	e.Spend.PromptTokens, e.Spend.CachedTokens, e.Spend.CompletionTokens = r.varint(), r.varint(), r.varint()
 	e.Timings = EntryTimings{r.float(), r.float(), r.float(), r.float(), r.float(), r.float()}
+	e.Spend.Priced = flags[0]&bitPriced != 0
+	if flags[0]&bitCost != 0 {
+		e.Spend.USD, e.Spend.JudgeUSD, e.Spend.FailedTriesUSD = r.float(), r.float(), r.float()
+	}
 	if flags[0]&bitScore != 0 {
 		score := r.float()
 		e.Score = &score

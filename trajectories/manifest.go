@@ -40,6 +40,7 @@ const (
 	StatusRunning     Status = "running"
 	StatusDone        Status = "done"
 	StatusInterrupted Status = "interrupted"
+	StatusBudget      Status = "budget" // a budget was used up before the work was done
 	StatusFailed      Status = "failed"
 	statusKilled      Status = "killed" // only of a session: it left no word
 )
@@ -78,6 +79,7 @@ type Versions struct {
 type Session struct {
 	StartedAt     string   `json:"started_at"`
 	EndedAt       string   `json:"ended_at,omitempty"`
+	LastRecordAt  string   `json:"last_record_at,omitempty"` // of one that was killed: the last sign of it
 	Status        Status   `json:"status"`
 	PID           int      `json:"pid"`
 	Host          string   `json:"host"`
@@ -109,6 +111,33 @@ type Manifest struct {
 	ToolNames      []string         `json:"tool_names"` // sorted
 	Tools          json.RawMessage  `json:"tools"`      // definitions as in a request's "tools" field
 	Sessions       []Session        `json:"sessions"`
+}
+
+// Active returns how long the sessions of the run lasted, added up; the last one counts
+// until it ended, or until now while it is under way. One that was killed counts until
+// it recorded its last rollout.
+func (m *Manifest) Active(now time.Time) time.Duration {
+	var sum time.Duration
+	for i, s := range m.Sessions {
+		start, err := time.Parse(time.RFC3339Nano, s.StartedAt)
+		if err != nil {
+			continue
+		}
+		end := s.EndedAt
+		if end == "" {
+			end = s.LastRecordAt
+		}
+		last, err := time.Parse(time.RFC3339Nano, end)
+		switch {
+		case err == nil:
+		case i == len(m.Sessions)-1 && s.Status == StatusRunning:
+			last = now
+		default:
+			continue
+		}
+		sum += max(0, last.Sub(start))
+	}
+	return sum
 }
 
 func (i *Info) check() error {

@@ -18,6 +18,12 @@ func (r *Run) recover() error {
 	if err := r.finishMove(); err != nil {
 		return fmt.Errorf("resume run %s: %w", r.dir, err)
 	}
+	for _, e := range r.index.entries {
+		r.count(e)
+	}
+	if err := r.countSuperseded(); err != nil {
+		return fmt.Errorf("resume run %s: %w", r.dir, err)
+	}
 	for _, name := range []string{manifestFile, rolloutsFile, samplesFile, metricsFile, groupsFile} {
 		if err := ignoreMissing(os.Remove(r.path(name + temporarySuffix))); err != nil {
 			return fmt.Errorf("resume run %s: %w", r.dir, err)
@@ -142,6 +148,35 @@ func (r *Run) finishMove() (err error) {
 	}
 	r.repaired("%s: removed %d bytes of a move that had not finished", supersededFile, info.Size()-keep)
 	return errors.Join(f.Truncate(keep), f.Sync())
+}
+
+// count adds a rollout of an earlier session to what the run has spent.
+func (r *Run) count(e Entry) {
+	r.spent.Add(e)
+	r.lastRecord = max(r.lastRecord, e.finished)
+}
+
+// countSuperseded adds what the rollouts cost that were taken out of the run. A line of
+// superseded.jsonl that can't be read is somebody's own; nothing depends on it.
+func (r *Run) countSuperseded() (err error) {
+	path := r.path(supersededFile)
+	f, err := os.Open(path)
+	if isMissing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer closeInto(&err, f)
+	if err := parseLines(newLineReader(f), func(l scannedLine) error {
+		if l.err == nil {
+			r.count(l.entry)
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
 }
 
 // holds says whether rollouts.jsonl has exactly this line.

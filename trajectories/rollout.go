@@ -33,6 +33,7 @@ type Rollout struct {
 	Toolsets   []string // names of the toolsets they came from
 	ToolErrors []ToolError
 	Usage      chat.Usage // tokens of all turns together
+	Spend      *Spend     // all model calls made for the rollout; nil in records of versions that did not count them
 	Timings    Timings
 	Sandbox    *Sandbox // nil when the rollout had none
 	Retries    int      // model requests that had to be repeated

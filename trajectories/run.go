@@ -24,6 +24,9 @@ type Run struct {
 	convert  *ShareGPT
 	tools    *chat.Toolset
 	repairs  []string
+	// lastRecord is when the last rollout of earlier sessions finished, in milliseconds
+	// since 1970; 0 without any.
+	lastRecord int64
 
 	queue  chan request
 	memory *semaphore.Weighted // bytes of encoded lines that wait for the disk
@@ -32,6 +35,7 @@ type Run struct {
 	mu       sync.Mutex
 	manifest Manifest
 	index    index
+	spent    Spent          // by everything ever recorded, rollouts taken out of the index included
 	inflight sync.WaitGroup // appends between being accepted and being queued
 	failed   error
 	closed   bool
@@ -236,6 +240,9 @@ func (r *Run) beginSession(info *Info) error {
 	m := &r.manifest
 	if n := len(m.Sessions); n > 0 && m.Sessions[n-1].Status == StatusRunning {
 		m.Sessions[n-1].Status = statusKilled
+		if r.lastRecord > 0 {
+			m.Sessions[n-1].LastRecordAt = time.UnixMilli(r.lastRecord).UTC().Format(timeLayout)
+		}
 	}
 	session := Session{
 		StartedAt: r.settings.now().UTC().Format(timeLayout),

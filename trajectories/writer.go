@@ -115,9 +115,11 @@ func entryOf(r *Rollout, length int64) Entry {
 			microseconds(r.Timings.Total), microseconds(r.Timings.Model), microseconds(r.Timings.Tools),
 			microseconds(r.Timings.Sandbox), microseconds(r.Timings.Verify), microseconds(r.Timings.Harness),
 		},
+		finished:  r.FinishedAt.UnixMilli(),
 		modelTurn: r.HasModelTurn(),
 		length:    length,
 	}
+	e.Spend = entrySpend(r.Spend, e.Usage, r.Usage.CachedTokens, r.TurnsUsed)
 	if r.Score != nil {
 		score := *r.Score
 		e.Score = &score
@@ -221,6 +223,7 @@ func (r *Run) commit(batch []request, buf []byte) []byte {
 		r.size += int64(len(buf))
 		for _, q := range batch {
 			r.index.add(q.entry)
+			r.spent.Add(q.entry)
 			frame.entries = append(frame.entries, q.entry)
 		}
 	}
