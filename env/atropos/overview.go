@@ -53,7 +53,7 @@ func (s *State) Status() Status {
 
 // Overview describes the state; what the server knows besides is for it to fill in.
 func (s *State) Overview(now time.Time) *Overview {
-	o := &Overview{Registered: s.Registered, Started: s.Started, CurrentStep: s.Step, Queue: s.sizes.Amount,
+	o := &Overview{Generation: s.Generation, Registered: s.Registered, Started: s.Started, CurrentStep: s.Step, Queue: s.sizes.Amount,
 		Batches: []BatchOverview{}, Workers: []WorkerOverview{}}
 	if s.Registered {
 		trainer := s.Trainer

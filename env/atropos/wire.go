@@ -129,6 +129,7 @@ type Disconnected struct {
 // person wants to know about it.
 type Overview struct {
 	Version       string           `json:"version"`
+	Generation    string           `json:"generation"` // of the state: another one knows nothing of what this one took
 	UptimeSeconds float64          `json:"uptime_seconds"`
 	Registered    bool             `json:"registered"` // a trainer did
 	Started       bool             `json:"started"`    // it asked for a batch
