@@ -17,9 +17,8 @@ const frameEntries = 1024
 
 // known is what an index file says that the other files bear out.
 type known struct {
-	frames   int   // frames that both files agree with
-	size     int64 // of them and the header, bytes of the index file
-	entries  int   // rollouts in them
+	size     int64 // of the header and of the frames that both files agree with, bytes
+	entries  int   // rollouts in these frames
 	trained  int   // those with a trajectory
 	rollouts int64 // bytes of rollouts.jsonl they speak of
 	view     int64 // bytes of trajectories.jsonl
@@ -31,20 +30,9 @@ type known struct {
 // line that was changed by hand, a file that was put in the place of another, or an
 // index that is missing, torn, stale or of another version only means more to parse.
 func (r *Run) loadIndex(rollouts *os.File) (end int64, err error) {
-	content, err := os.ReadFile(r.path(indexFile))
-	if err != nil || !bytes.HasPrefix(content, []byte(indexHeader)) {
+	frames, ends := r.readFrames()
+	if len(frames) == 0 {
 		return 0, nil // without an index everything is parsed, which finds out what is wrong
-	}
-	reader := &frameReader{rest: content[len(indexHeader):], texts: map[string]string{}}
-	var frames []indexFrame
-	var ends []int64 // of the frames, in the index file
-	for len(reader.rest) > 0 {
-		f, err := reader.next()
-		if err != nil {
-			break
-		}
-		frames = append(frames, f)
-		ends = append(ends, int64(len(content)-len(reader.rest)))
 	}
 	var inRollouts, inView int
 	var group errgroup.Group
@@ -85,11 +73,29 @@ func (r *Run) loadIndex(rollouts *os.File) (end int64, err error) {
 			}
 		}
 		if i < inView {
-			r.known.frames, r.known.size, r.known.entries = i+1, ends[i], len(r.index.entries)
+			r.known.size, r.known.entries = ends[i], len(r.index.entries)
 			r.known.rollouts, r.known.view = end, r.known.view+f.view.length
 		}
 	}
 	return end, nil
+}
+
+// readFrames returns the whole frames of the index file and where each ends in it.
+func (r *Run) readFrames() (frames []indexFrame, ends []int64) {
+	content, err := os.ReadFile(r.path(indexFile))
+	if err != nil || !bytes.HasPrefix(content, []byte(indexHeader)) {
+		return nil, nil
+	}
+	reader := &frameReader{rest: content[len(indexHeader):], texts: map[string]string{}}
+	for len(reader.rest) > 0 {
+		f, err := reader.next()
+		if err != nil {
+			break
+		}
+		frames = append(frames, f)
+		ends = append(ends, int64(len(content)-len(reader.rest)))
+	}
+	return frames, ends
 }
 
 // bornOut counts the leading frames whose bytes the file has.
@@ -229,10 +235,24 @@ func (r *Run) extendIndex(f *indexFrame) {
 	}
 }
 
-// renewIndex makes the index file anew after rollouts.jsonl was rewritten.
-func (r *Run) renewIndex() {
+// renewIndex makes the index file agree with rollouts.jsonl again, of which all but
+// the first lines were rewritten.
+func (r *Run) renewIndex(before int) {
+	if r.indexed == nil {
+		return
+	}
 	r.closeIndex()
 	r.known = known{}
+	frames, ends := r.readFrames()
+	for i := range frames {
+		if r.known.entries+len(frames[i].entries) > before {
+			break
+		}
+		r.known.size = ends[i]
+		r.known.entries += len(frames[i].entries)
+		r.known.rollouts += frames[i].rollouts.length
+		r.known.view += frames[i].view.length
+	}
 	if err := r.openIndex(); err != nil {
 		r.indexed = nil // derived: the next resume parses instead
 	}

@@ -1,7 +1,6 @@
 package trajectories
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -29,10 +28,14 @@ func (r *Run) supersede(drop func(Entry) bool) (int, error) {
 	entries := append([]Entry(nil), r.index.entries...)
 	r.mu.Unlock()
 	dropped := make([]bool, len(entries))
-	n := 0
+	n, first, trained := 0, 0, false
 	for i, e := range entries {
 		if drop(e) {
+			if n == 0 {
+				first = i
+			}
 			dropped[i] = true
+			trained = trained || e.Trained()
 			n++
 		}
 	}
@@ -64,10 +67,12 @@ func (r *Run) supersede(drop func(Entry) bool) (int, error) {
 		// must not append to either; the next one finds out by reading.
 		return 0, r.fail("rewrite "+path, err)
 	}
-	if err := r.reopenView(); err != nil {
-		return n, err
+	if trained { // else the view has nothing of them
+		if err := r.reopenView(); err != nil {
+			return n, err
+		}
 	}
-	r.renewIndex()
+	r.renewIndex(first)
 	return n, nil
 }
 
@@ -121,23 +126,34 @@ func (r *Run) copySuperseded(entries []Entry, dropped []bool) (before int64, err
 }
 
 // copyLines copies the chosen lines of rollouts.jsonl, in order, and reports each.
+// Lines that follow each other are copied together, by the kernel where it can.
 func (r *Run) copyLines(w io.Writer, entries []Entry, choose func(int) bool, copied func(Entry)) (err error) {
 	f, err := os.Open(r.path(rolloutsFile))
 	if err != nil {
 		return err
 	}
 	defer closeInto(&err, f)
-	out := bufio.NewWriterSize(w, 256<<10)
-	for i, e := range entries {
+	for i := 0; i < len(entries); i++ {
 		if !choose(i) {
 			continue
 		}
-		if _, err := io.Copy(out, io.NewSectionReader(f, e.offset, e.length+1)); err != nil {
+		start, end := entries[i].offset, entries[i].offset
+		for ; i < len(entries) && choose(i); i++ {
+			end += entries[i].length + 1
+			copied(entries[i])
+		}
+		if _, err := f.Seek(start, io.SeekStart); err != nil {
 			return err
 		}
-		copied(e)
+		n, err := io.Copy(w, io.LimitReader(f, end-start))
+		if err == nil && n < end-start {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return out.Flush()
+	return nil
 }
 
 // fail marks the run as failed and returns the error that says so.

@@ -129,7 +129,7 @@ func (r *Run) reopenView() error {
 	if err := r.view.Close(); err != nil {
 		return r.fail("close "+r.path(trajectoriesFile), err)
 	}
-	r.known = known{} // of the file as it was
+	r.known.trained, r.known.view = 0, 0 // of the file as it was
 	if _, err := r.syncView(false); err != nil {
 		return r.fail("rewrite "+r.path(trajectoriesFile), err)
 	}
