@@ -66,7 +66,11 @@ func unsupportedTable() string {
 	var b strings.Builder
 	b.WriteString("| field | why it does nothing, or what to use |\n|---|---|\n")
 	for _, u := range Unsupported() {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", join(u.Section, u.Name), u.Why)
+		why := u.Why
+		if u.Harmless {
+			why += "; any value is accepted"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", join(u.Section, u.Name), why)
 	}
 	return b.String()
 }

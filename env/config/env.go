@@ -120,5 +120,9 @@ type Env struct {
 	EvalLimitRatio         float64  `yaml:"eval_limit_ratio" default:"0.5" min:"0" max:"1" mode:"serve" affects:"no" help:"share of max_num_workers that goes on during an evaluation with LIMIT_TRAIN"`
 	SpoolGroups            int      `yaml:"spool_groups" default:"0" min:"0" unit:"groups" mode:"serve" affects:"no" help:"groups beyond max_batches_offpolicy that may be made while the API server is away; they are kept on disk and sent later"`
 	AllowPlaceholderTokens bool     `yaml:"allow_placeholder_tokens" default:"false" mode:"serve" affects:"no" help:"send groups of servers that report no tokens, with counting numbers in their place: for trainers that tokenize the messages themselves, and for nothing else"`
+	WorkerTimeout          Seconds  `yaml:"worker_timeout" default:"0" min:"-1" mode:"process" help:"wall clock a group has from the start of its first rollout; one that takes longer is cancelled and its item is not tried again. 0 and -1 are no limit; the original had 600"`
 	DataDirToSaveEvals     string   `yaml:"data_dir_to_save_evals" nullable:"true" mode:"evaluate" affects:"no" help:"directory that metrics.json and samples.jsonl are written to besides the run directory"`
+
+	Tracking
+	Reasoning
 }

@@ -211,20 +211,34 @@ openai:
 			}},
 		{"fields of the original framework that do nothing here", demoEnv + `slurm: true
 env:
-  use_wandb: true
-  max_reasoning_tokens: 5
-  worker_timeout: 3600
+  dataset_split: d
+  teacher_enabled: true
 openai_: 1
-`, []string{"env.wandb_name=n", "testing=true"},
+max_n_completions: [1]
+`, []string{"testing=true", "proxy_url=http://h"},
 			[]string{
 				`x.yaml:3:1: slurm: known from the original framework but not supported here yet (the harness doesn't read a Slurm allocation; list the servers under openai); remove it, or pass --allow-unsupported to run without it`,
-				`x.yaml:5:3: env.use_wandb: known from the original framework but not supported here yet (no Weights & Biases sink); remove it, or pass --allow-unsupported to run without it`,
-				`x.yaml:6:3: env.max_reasoning_tokens: known from the original framework but not supported here yet (say it in extra_body the way the server wants it); remove it, or pass --allow-unsupported to run without it`,
-				`x.yaml:7:3: env.worker_timeout: known from the original framework but not supported here yet (rollout_timeout limits one rollout); remove it, or pass --allow-unsupported to run without it`,
-				`x.yaml:8:1: openai_: unknown key; did you mean "openai"?`,
-				`flag --testing: known from the original framework but not supported here yet (the test double of the server is now an embedded server); remove it, or pass --allow-unsupported to run without it`,
-				`flag --env.wandb_name: known from the original framework but not supported here yet (no Weights & Biases sink; --run-dir names the run); remove it, or pass --allow-unsupported to run without it`,
+				`x.yaml:5:3: env.dataset_split: known from the original framework but not supported here yet (this environment has a dataset of its own; the environment prompts takes any by name); remove it, or pass --allow-unsupported to run without it`,
+				`x.yaml:6:3: env.teacher_enabled: known from the original framework but not supported here yet (there is no teacher distillation; an environment may add a teacher's tokens to its groups itself); remove it, or pass --allow-unsupported to run without it`,
+				`x.yaml:7:1: openai_: unknown key; did you mean "openai"?`,
+				`x.yaml:8:1: max_n_completions: known from the original framework but not supported here yet (one completion is asked for per request, so none asks for more than any limit); remove it, or pass --allow-unsupported to run without it`,
+				`flag --testing: known from the original framework but not supported here yet (the mock server of the original is now an embedded model; set openai.base_url to replay:); remove it, or pass --allow-unsupported to run without it`,
+				`flag --proxy_url: known from the original framework but not supported here yet (tokens are kept by the harness itself and need no proxy; name the model servers under openai); remove it, or pass --allow-unsupported to run without it`,
 			}},
+		{"reasoning that no server can be asked for", demoEnv + `env: {reasoning_effort: lots, max_reasoning_tokens: 5, custom_thinking_prompt: x}
+`, nil,
+			[]string{
+				`x.yaml:3:25: env.reasoning_effort: want one of none, minimal, low, medium, high, xhigh, got "lots"`,
+				`x.yaml:3:53: env.max_reasoning_tokens: want 1024 to 32000, got 5`,
+			}},
+		{"a thinking prompt without thinking", demoEnv + `env: {custom_thinking_prompt: x}
+`, nil, []string{`x.yaml:3:31: env.custom_thinking_prompt: acts only with thinking_mode; set env.thinking_mode to true`}},
+		{"a limit that OpenAI has not", `environment: demo
+env: {max_reasoning_tokens: 2048}
+openai: {base_url: "https://api.openai.com/v1", model_name: m, api_key: k}
+`, nil, []string{`x.yaml:2:29: env.max_reasoning_tokens: api.openai.com has no such limit; use env.reasoning_effort`}},
+		{"reasoning said twice", demoEnv + `env: {thinking_mode: true, extra_body: {reasoning: {enabled: true}}}
+`, nil, []string{`x.yaml:3:40: env.extra_body: reasoning is set by env.thinking_mode already; write it in one of the two`}},
 
 		{"an empty file", "", nil, []string{`x.yaml: the config file is empty`}},
 		{"a file of comments", "# nothing\n", nil, []string{`x.yaml: the config file holds nothing but comments`}},

@@ -18,6 +18,8 @@ type Server struct {
 	StallTimeout         Seconds `yaml:"stall_timeout" default:"120" min:"0" affects:"no" help:"longest silence inside an answer that has begun to arrive; 0 is no limit"`
 	MaxRetryTime         Seconds `yaml:"max_retry_time" default:"600" min:"0" affects:"no" help:"how long a failing request is tried again before the rollout gives up"`
 	NumMaxRequestsAtOnce int     `yaml:"num_max_requests_at_once" default:"512" min:"1" unit:"requests" affects:"no" help:"requests in flight to this server"`
+	NumRequestsForEval   int     `yaml:"num_requests_for_eval" default:"0" min:"0" unit:"requests" affects:"no" help:"requests of evaluations in flight to this server, where fewer than num_max_requests_at_once; 0 is as many. The original had 64 and did not keep to it"`
+	RollingBufferLength  int     `yaml:"rolling_buffer_length" default:"1000" min:"1" unit:"requests" affects:"no" help:"requests that the figures on this server's answers rest on, the latest ones"`
 	Weight               float64 `yaml:"weight" default:"1" min:"0.001" affects:"no" help:"share of the requests compared with the other servers"`
 	HealthCheck          bool    `yaml:"health_check" default:"true" affects:"no" help:"ask the server for its models before the run starts"`
 

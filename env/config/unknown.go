@@ -117,7 +117,7 @@ func (l *loader) unsupported(o Origin, section, name string, value *yaml.Node, p
 		if u.Section != section || u.Name != name {
 			continue
 		}
-		if isNull(value) || value.Kind == yaml.ScalarNode && slices.Contains(u.inert, strings.ToLower(value.Value)) {
+		if isNull(value) || u.Harmless && value.Kind == yaml.ScalarNode || value.Kind == yaml.ScalarNode && slices.Contains(u.inert, strings.ToLower(value.Value)) {
 			return true
 		}
 		if l.AllowUnsupported {

@@ -70,6 +70,7 @@ func (l *loader) validate() {
 			}
 		}
 	}
+	l.validateReasoning()
 	l.validateOwn()
 	for i := range l.config.Servers {
 		path := "openai"

@@ -159,19 +159,19 @@ func TestFieldsOfTheOriginalFramework(t *testing.T) {
 	t.Run("pass silently when they ask for nothing", func(t *testing.T) {
 		r, err := loadText(t, options(), "environment: terminal-test\nslurm: false\ntesting: false\n"+
 			"env: {use_wandb: false, wandb_name: null, thinking_mode: False, batch_size: -1, worker_timeout: -1, eval_handling: NONE, dataset_name: null}\n"+
-			"openai: {base_url: 'http://h', model_name: m, n_kwarg_is_ignored: false, tokenizer_name: none}\n", "env.use_wandb=false", "slurm=false")
+			"openai: {base_url: 'http://h', model_name: m, n_kwarg_is_ignored: true, tokenizer_name: none}\n", "env.use_wandb=false", "slurm=false")
 		require.NoError(t, err)
 		require.Empty(t, r.Warnings)
 	})
 	t.Run("are warned about when the user allows them", func(t *testing.T) {
 		o := options()
 		o.AllowUnsupported = true
-		r, err := loadText(t, o, "environment: terminal-test\nenv:\n  use_wandb: true\n  dataset_name: x\n"+server, "testing=1")
+		r, err := loadText(t, o, "environment: terminal-test\nenv:\n  teacher_enabled: true\n  dataset_name: x\n"+server, "testing=1")
 		require.NoError(t, err)
 		require.Len(t, r.Warnings, 3)
 		joined := strings.Join(r.Warnings, "\n")
-		require.Contains(t, joined, "x.yaml:3:3: env.use_wandb: has no effect here (no Weights & Biases sink)")
-		require.Contains(t, joined, "x.yaml:4:3: env.dataset_name: has no effect here (this environment reads no dataset by name; the environment prompts does)")
+		require.Contains(t, joined, "x.yaml:3:3: env.teacher_enabled: has no effect here (there is no teacher distillation; an environment may add a teacher's tokens to its groups itself)")
+		require.Contains(t, joined, "x.yaml:4:3: env.dataset_name: has no effect here (this environment has a dataset of its own; the environment prompts takes any by name)")
 		require.Contains(t, joined, "flag --testing: has no effect here")
 	})
 	t.Run("are none of the fields there are", func(t *testing.T) {
