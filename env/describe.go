@@ -1,6 +1,10 @@
 package env
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/hermes-env/hermes-env/agentloop/model"
+)
 
 // GroupName is a group of items in tables, for example category "games".
 type GroupName struct {
@@ -27,6 +31,12 @@ type Protocol interface {
 type DatasetDescriber interface {
 	// Dataset returns a JSON object for run.json and a digest of the content.
 	Dataset() (description json.RawMessage, digest string, err error)
+}
+
+// Pricer has model servers of its own, such as a judge's.
+type Pricer interface {
+	// Prices returns what they charge, nil for one whose prices are not known.
+	Prices() []*model.Price
 }
 
 // Noter has remarks for the summary of a run, such as how many rows of the dataset

@@ -291,7 +291,7 @@ func (r *Runner) reward(ctx context.Context, rec *trajectories.Rollout, l leg, r
 	if limit == 0 {
 		limit = r.opts.Config.VerifyTimeout.Duration()
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errVerifyTimeout)
+	ctx, cancel := context.WithTimeoutCause(judging(ctx), limit, errVerifyTimeout)
 	defer cancel()
 	score, err := l.reward(ctx, result, tc)
 	if err != nil {

@@ -37,10 +37,13 @@ type Options struct {
 	// GroupsInFlight is how many groups process runs at once; 0 means 1.
 	GroupsInFlight int
 	Provider       sandbox.Provider
-	Registry       *tools.Registry
-	Store          *trajectories.Run
-	Groups         GroupSink // optional
-	Observer       Observer  // optional
+	// Prices are what the model servers charge, nil for one whose prices are not known.
+	// Only budgets use them, for rollouts that were recorded without their cost.
+	Prices   []*model.Price
+	Registry *tools.Registry
+	Store    *trajectories.Run
+	Groups   GroupSink // optional
+	Observer Observer  // optional
 
 	// MaxSequenceTokens returns the length at which a sequence is too long for the
 	// trainer, 0 or less when it has no limit; it is asked for every group. Optional.
@@ -126,9 +129,12 @@ type Runner struct {
 	workers int // so far
 	work    chan assignment
 
+	budget   *budget
 	abort    context.CancelCauseFunc
 	failures atomic.Int64 // infrastructure failures in a row
-	wg       sync.WaitGroup
+	// uncounted: the user was told that answers come without token counts.
+	uncounted atomic.Bool
+	wg        sync.WaitGroup
 }
 
 // New checks the options and prepares a run. Nothing has been started when it fails.
@@ -178,6 +184,11 @@ func New(opts Options) (*Runner, error) {
 	r.resolve = resolver(opts.Registry, selection, opts.Config.Seed)
 	r.limit = max(1, r.concurrency())
 	r.work = make(chan assignment)
+	prices := opts.Prices
+	if p, ok := opts.Environment.(Pricer); ok {
+		prices = append(slices.Clone(prices), p.Prices()...)
+	}
+	r.budget = newBudget(opts.Config, prices, r.limit, r.opts.Observer.Warn)
 	starting := opts.Config.MaxStartingSandboxes
 	if starting == 0 {
 		starting = defaultStarting
@@ -237,13 +248,18 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 
 func (r *Runner) execute(ctx context.Context) error {
 	// What failed for a reason that is not the agent's gets another chance on resume.
-	again := r.opts.RetryOutcomes
-	n, err := r.opts.Store.Supersede(func(e trajectories.Entry) bool {
-		if again != nil {
+	failed := func(e trajectories.Entry) bool {
+		if again := r.opts.RetryOutcomes; again != nil {
 			return slices.Contains(again, e.Outcome)
 		}
 		return e.Outcome.Retryable()
-	})
+	}
+	manifest := r.opts.Store.Manifest()
+	r.budget.open(r.opts.Store.Spent(), manifest.Active(time.Now()))
+	if err := r.budget.over(); err != nil && slices.ContainsFunc(r.opts.Store.Entries(), failed) {
+		return err // before the records of what can't be run again are put away
+	}
+	n, err := r.opts.Store.Supersede(failed)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
@@ -275,6 +291,9 @@ func (r *Runner) execute(ctx context.Context) error {
 				return err
 			}
 		}
+		if err := r.budget.admit(ctx, r.opts.Drain, len(next.todo)); err != nil {
+			return err
+		}
 		for _, attempt := range next.todo {
 			if err := r.start(ctx, assignment{next.group, attempt}); err != nil {
 				return err
@@ -282,15 +301,15 @@ func (r *Runner) execute(ctx context.Context) error {
 		}
 		return nil
 	}
-	var failed error
+	var trouble error
 	for g, err := range r.groups(ctx) {
 		if err != nil {
-			failed = err
+			trouble = err
 			break
 		}
 		todo, err := r.todo(g)
 		if err != nil {
-			failed = err
+			trouble = err
 			break
 		}
 		if len(todo) == 0 {
@@ -301,7 +320,7 @@ func (r *Runner) execute(ctx context.Context) error {
 		}
 		resolution, err := r.resolve(g.step)
 		if err != nil {
-			failed = err
+			trouble = err
 			break
 		}
 		g.toolset, g.toolsets = resolution.Toolset, resolution.Toolsets
@@ -319,7 +338,7 @@ func (r *Runner) execute(ctx context.Context) error {
 			return err
 		}
 	}
-	return failed
+	return trouble
 }
 
 // pending is a group whose attempts have not been started.
@@ -369,19 +388,32 @@ func (r *Runner) worker(ctx context.Context, a assignment) {
 	}
 }
 
-// withRetries runs an assignment again when something other than the agent
-// decided its outcome.
+// withRetries runs an assignment, and keeps account of what that costs.
 func (r *Runner) withRetries(ctx context.Context, a assignment) *trajectories.Rollout {
+	spend := &ledger{}
+	r.budget.begin(spend)
+	rec := r.tries(spend.into(ctx), a, spend)
+	r.budget.end(spend, rec)
+	if n := spend.total().Unreported; n > 0 && r.uncounted.CompareAndSwap(false, true) {
+		r.opts.Observer.Warn(fmt.Sprintf("rollout %s: %d answers of %s came without token counts: neither its tokens nor its cost are known, and those of others of this kind are not either", rec.ID, n, r.opts.ModelName))
+	}
+	return rec
+}
+
+// tries runs an assignment again when something other than the agent decided its outcome.
+func (r *Runner) tries(ctx context.Context, a assignment, spend *ledger) *trajectories.Rollout {
 	for try := 0; ; try++ {
 		rec, cause := r.rollout(ctx, a)
 		rec.Retries = try
+		rec.Spend = spend.record()
 		r.watch(rec, cause)
-		if !worthRetrying(rec, cause) || try >= r.opts.Config.Retries || ctx.Err() != nil || r.draining() {
+		if !worthRetrying(rec, cause) || try >= r.opts.Config.Retries || ctx.Err() != nil || r.draining() || r.budget.exhausted() {
 			return rec
 		}
 		r.opts.Observer.Retrying(rec, try+1)
 		select {
 		case <-time.After(retryDelay(try)):
+			spend.nextTry()
 		case <-r.opts.Drain:
 			return rec
 		case <-ctx.Done():

@@ -64,6 +64,10 @@ type Summary struct {
 	CompletionTokens int64
 	Time             trajectories.EntryTimings // added up over the rollouts, seconds
 	Wall             time.Duration             // of this session
+
+	Spent    trajectories.Spent // by everything ever recorded, rollouts that were run again included
+	AgainUSD float64            // of Spent.USD, for rollouts that were taken out to be run again
+	Active   time.Duration      // of all sessions
 }
 
 // Unscored returns the share of rollouts without a score, cancelled ones apart.
@@ -96,6 +100,20 @@ func (r *Runner) summarize(wall time.Duration) *Summary {
 		s.Metrics = override(s.Metrics, a.Aggregate(entries))
 	}
 	return s
+}
+
+// spend takes over what the run has used and cost.
+func (s *Summary) spend(store *trajectories.Run, entries []Record) {
+	var kept trajectories.Spent
+	for _, e := range entries {
+		kept.Add(e)
+	}
+	manifest := store.Manifest()
+	s.Spent, s.Active = store.Spent(), manifest.Active(time.Now())
+	s.AgainUSD = max(0, s.Spent.USD-kept.USD)
+	if s.Spent.Recorded == kept.Recorded {
+		s.AgainUSD = 0 // what is left is an error of rounding
+	}
 }
 
 // groupResults adds up the rollouts of each group. Kinds keep the order in which the

@@ -125,12 +125,7 @@ func (b *batchJob) runOn(ctx context.Context, drain <-chan struct{}, prompts *ba
 		}
 		runErr = b.rollouts(ctx, drain, run, store, &e)
 	}
-	switch {
-	case runErr == nil:
-		status = trajectories.StatusDone
-	case errors.Is(runErr, env.ErrInterrupted):
-		status = trajectories.StatusInterrupted
-	}
+	status = statusOf(runErr)
 	if errors.Is(runErr, env.ErrStore) {
 		return runErr
 	}
@@ -149,7 +144,7 @@ func (b *batchJob) runOn(ctx context.Context, drain <-chan struct{}, prompts *ba
 func (b *batchJob) judge(runErr error, run *batch.Run, result *batch.Result) error {
 	switch {
 	case runErr != nil:
-		b.out.Note("go on from here with the same command and --resume")
+		b.out.Note(b.goOnBatch(runErr))
 		return runErr
 	case result.Failed == 0:
 		return nil
@@ -202,7 +197,7 @@ func (b *batchJob) rollouts(ctx context.Context, drain <-chan struct{}, run *bat
 	runner, err := env.New(env.Options{
 		Mode: config.Process, Config: settings, Environment: environment, Agent: env.AgentModel,
 		Model: b.ephemeral.Client(e.client.client), ModelName: e.client.name, RawText: e.client.rawText,
-		GroupsInFlight: b.cfg.GroupsInFlight(), Provider: e.provider, Registry: b.registry, Store: store,
+		GroupsInFlight: b.cfg.GroupsInFlight(), Prices: b.prices(), Provider: e.provider, Registry: b.registry, Store: store,
 		RetryOutcomes: batch.Again(), Observer: rows, Drain: drain,
 	})
 	if err != nil {

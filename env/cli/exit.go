@@ -17,6 +17,7 @@ const (
 	ExitModel       = 3   // the model endpoint
 	ExitSandbox     = 4   // the sandbox engine
 	ExitStore       = 5   // results could not be written
+	ExitBudget      = 6   // a budget is used up or can't be kept; what was finished is saved
 	ExitInterrupted = 130 // stopped by a signal; what was finished is saved
 )
 
@@ -48,6 +49,8 @@ func exitCode(err error) int {
 		return f.code
 	case errors.Is(err, env.ErrInterrupted):
 		return ExitInterrupted
+	case errors.Is(err, env.ErrBudget), errors.Is(err, env.ErrBudgetUnkept):
+		return ExitBudget
 	case errors.Is(err, env.ErrStore), errors.Is(err, trajectories.ErrFailed):
 		return ExitStore
 	case errors.Is(err, env.ErrEndpoint):

@@ -99,6 +99,7 @@ type summaryEvent struct {
 	Groups      []groupEvent   `json:"groups,omitempty"`
 	Deviations  []string       `json:"deviations,omitempty"`
 	Notes       []string       `json:"notes,omitempty"`
+	Spent       spentEvent     `json:"spent"`
 	WallSeconds float64        `json:"wall_seconds"`
 }
 
@@ -124,7 +125,7 @@ type groupEvent struct {
 func (p *jsonPrinter) Summary(s *env.Summary, _ *config.Resolved) {
 	e := summaryEvent{Event: "summary", RunDir: s.Dir, Environment: s.Environment, Model: s.Model,
 		Score: finite(s.Score.Mean), StdErr: finite(s.Score.StdErr), Rollouts: s.Rollouts, Scored: s.Score.N,
-		Outcomes: map[string]int{}, Items: []itemEvent{}, WallSeconds: s.Wall.Seconds()}
+		Outcomes: map[string]int{}, Items: []itemEvent{}, Spent: spentOf(s), WallSeconds: s.Wall.Seconds()}
 	for o, n := range s.Outcomes {
 		e.Outcomes[string(o)] = n
 	}

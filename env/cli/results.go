@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/env"
@@ -23,7 +22,7 @@ func (j *job) writeResults(store *trajectories.Run, s *env.Summary) error {
 	if err != nil {
 		return err
 	}
-	m := trajectories.Metrics{ModelName: s.Model, Duration: elapsed(store.Manifest().Sessions, time.Now()), GenerationParameters: parameters}
+	m := trajectories.Metrics{ModelName: s.Model, Duration: s.Active, GenerationParameters: parameters}
 	for _, v := range s.Metrics {
 		if !math.IsNaN(v.Value) && !math.IsInf(v.Value, 0) {
 			m.Values = append(m.Values, trajectories.Metric(v))
@@ -60,26 +59,6 @@ func (j *job) writeResults(store *trajectories.Run, s *env.Summary) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
-}
-
-// elapsed adds up how long the sessions of a run took. One that was killed left
-// no end and counts for nothing; the last one is under way.
-func elapsed(sessions []trajectories.Session, now time.Time) time.Duration {
-	var sum time.Duration
-	for i, s := range sessions {
-		start, err := time.Parse(time.RFC3339Nano, s.StartedAt)
-		if err != nil {
-			continue
-		}
-		end := now
-		if i < len(sessions)-1 {
-			if end, err = time.Parse(time.RFC3339Nano, s.EndedAt); err != nil {
-				continue
-			}
-		}
-		sum += max(0, end.Sub(start))
-	}
-	return sum
 }
 
 // generationParameters are recorded in metrics.json under the original's names.

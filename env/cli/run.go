@@ -206,13 +206,7 @@ func (j *job) run(ctx context.Context, drain <-chan struct{}, failUnder *float64
 		return errors.Join(fail(ExitStore, err), store.Close(trajectories.StatusFailed))
 	}
 	summary, runErr := j.runIn(ctx, drain, store, provider, client)
-	status := trajectories.StatusDone
-	switch {
-	case errors.Is(runErr, env.ErrInterrupted):
-		status = trajectories.StatusInterrupted
-	case runErr != nil:
-		status = trajectories.StatusFailed
-	}
+	status := statusOf(runErr)
 	if summary != nil && !errors.Is(runErr, env.ErrStore) {
 		if err := j.writeResults(store, summary); err != nil {
 			runErr = errors.Join(runErr, fail(ExitStore, err))
@@ -228,7 +222,7 @@ func (j *job) run(ctx context.Context, drain <-chan struct{}, failUnder *float64
 	}
 	j.out.Summary(summary, j.cfg)
 	if runErr != nil {
-		j.out.Note("go on from here with: " + j.resumeCommand(store.Dir()))
+		j.out.Note(j.goOn(runErr, summary))
 		return runErr
 	}
 	return j.verdict(summary, failUnder)
@@ -255,7 +249,7 @@ func (j *job) runIn(ctx context.Context, drain <-chan struct{}, store *trajector
 	runner, err := env.New(env.Options{
 		Mode: j.mode, Config: j.cfg.Env, Environment: j.environment, Agent: agent, Stored: stored, StoredPlanned: storedPlanned,
 		Model: client.client, ModelName: client.name, RawText: client.rawText, Sessions: client.sessions, GroupsInFlight: j.cfg.GroupsInFlight(),
-		Provider: provider, Registry: j.registry, Store: store, Groups: sink,
+		Provider: provider, Registry: j.registry, Store: store, Groups: sink, Prices: j.prices(),
 		Select: j.items.keep, Selected: j.items.size, RetryOutcomes: again,
 		Observer: j.out, Drain: drain,
 	})
@@ -292,15 +286,16 @@ func (j *job) verdict(s *env.Summary, failUnder *float64) error {
 	return nil
 }
 
-// resumeCommand is what a user types to go on.
-func (j *job) resumeCommand(dir string) string {
+// resumeCommand is what a user types to go on; flags ("--name=value") replace those given.
+func (j *job) resumeCommand(dir string, flags ...string) string {
 	program := j.app.Command
 	if program == "" {
 		program = j.name
 	}
-	parts := append([]string{program, string(j.mode)}, j.flags.words()...)
+	given := replaceFlags(j.flags.words(), flags)
+	parts := append([]string{program, string(j.mode)}, given...)
 	if j.rescoring != nil {
-		parts = append([]string{program, "rescore", shellWord(j.rescoring.reader.Dir())}, j.flags.words()...)
+		parts = append([]string{program, "rescore", shellWord(j.rescoring.reader.Dir())}, given...)
 	}
 	return strings.Join(append(parts, "--run-dir", shellWord(dir), "--resume"), " ")
 }

@@ -203,6 +203,8 @@ func (s *storedRun) warnings(got *scores, estimate env.Estimate) []string {
 	case trajectories.StatusDone:
 	case trajectories.StatusRunning:
 		list = append(list, "The run is still going on, or its process was killed: figures cover what is recorded so far.")
+	case trajectories.StatusBudget:
+		list = append(list, "The run is not complete: its budget was used up before. With a higher one --resume goes on.")
 	default:
 		text := fmt.Sprintf("The run is not complete (%s).", s.manifest.Status)
 		if s.manifest.Error != "" {

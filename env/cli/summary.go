@@ -63,6 +63,12 @@ func (p *textPrinter) Summary(s *env.Summary, cfg *config.Resolved) {
 		line("turns", "%d (%.1f per rollout)", s.Turns, perUnit(float64(s.Turns), s.Rollouts))
 		line("tokens", "%s prompt + %s completion", thousands(s.PromptTokens), thousands(s.CompletionTokens))
 	}
+	if text := costText(s); text != "" {
+		line("cost", "%s", text)
+	}
+	if text := budgetText(s, cfg.Env); text != "" {
+		line("budget", "%s", text)
+	}
 	line("wall time", "%s", roundDuration(s.Wall))
 	line("per turn", "%s", p.perTurn(s))
 	line("results", "%s", p.bold(s.Dir))

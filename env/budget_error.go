@@ -1,0 +1,98 @@
+package env
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Reasons of budgets why a run ends before its work is done.
+var (
+	// ErrBudget: a budget is used up.
+	ErrBudget = errors.New("the budget is used up")
+	// ErrBudgetUnkept: what the run spends is not known, so a budget would mean nothing.
+	ErrBudgetUnkept = errors.New("the budget can't be kept")
+)
+
+// BudgetError says which budget a run has used up. It wraps ErrBudget.
+type BudgetError struct {
+	Field   string  // of the configuration: "env.budget_usd"
+	Limit   float64 // in the unit of the field: tokens, USD or seconds
+	Spent   float64 // by all sessions, what is under way included
+	Each    float64 // what a rollout is going to use, judging by those before it; 0 when unknown
+	perHead bool    // the rollouts that are left add up; they don't where they run side by side
+}
+
+// Error says what was spent and why no more is.
+func (e *BudgetError) Error() string {
+	text := fmt.Sprintf("%s: %s of %s %s spent", ErrBudget, e.amount(e.Spent), e.Field, e.amount(e.Limit))
+	if e.Spent < e.Limit {
+		text += fmt.Sprintf(", and the next rollouts, at %s each, would go beyond it", e.amount(e.Each))
+	}
+	return text
+}
+
+// Unwrap returns ErrBudget.
+func (e *BudgetError) Unwrap() error { return ErrBudget }
+
+// Enough returns a limit that is likely to do for so many more rollouts, written as the
+// field of the configuration wants it. Where nothing tells, or left is negative, it is
+// twice the limit.
+func (e *BudgetError) Enough(left int) string {
+	enough := 2 * math.Max(e.Limit, e.Spent)
+	if e.perHead && left >= 0 && e.Each > 0 {
+		// A tenth more, for rollouts differ.
+		enough = math.Max(e.Spent+1.1*e.Each*float64(left), e.Limit+e.Each)
+	}
+	return roundUp(enough)
+}
+
+// roundUp rounds to two digits, upwards, so that the number is one a person would write.
+func roundUp(v float64) string {
+	if v <= 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return "0"
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
+	rounded := math.Ceil(v/unit-1e-9) * unit
+	if unit >= 1 {
+		return strconv.FormatFloat(math.Round(rounded), 'f', 0, 64)
+	}
+	return strconv.FormatFloat(rounded, 'f', int(math.Round(-math.Log10(unit))), 64)
+}
+
+func (e *BudgetError) amount(v float64) string {
+	switch e.Field {
+	case fieldBudgetUSD:
+		return dollars(v)
+	case fieldBudgetTime:
+		return time.Duration(v * float64(time.Second)).Round(time.Second).String()
+	}
+	return grouped(int64(math.Round(v))) + " tokens"
+}
+
+// dollars writes an amount of money with cents, and with more digits where it is less.
+func dollars(v float64) string {
+	switch {
+	case v == 0 || v >= 1:
+		return fmt.Sprintf("$%.2f", v)
+	case v >= 0.01:
+		return fmt.Sprintf("$%.3f", v)
+	}
+	return fmt.Sprintf("$%.2g", v)
+}
+
+// grouped writes a number with a comma between thousands.
+func grouped(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	var b strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(d)
+	}
+	return b.String()
+}
