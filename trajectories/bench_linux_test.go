@@ -87,25 +87,10 @@ func BenchmarkEncode(b *testing.B) {
 // BenchmarkResume opens a run of 50,000 rollouts of five turns each, with the index of
 // an earlier session and without one.
 func BenchmarkResume(b *testing.B) {
-	dir := filepath.Join(b.TempDir(), "run")
-	run, err := create(dir, testInfo(b), testSettings())
+	dir := largeRun(b)
+	info, err := os.Stat(filepath.Join(dir, rolloutsFile))
 	require.NoError(b, err)
-	require.NoError(b, run.Close(StatusInterrupted))
-	converter := NewShareGPT(ShareGPTConfig{Tools: testTools(b)})
-	template := tenTurns(0)
-	template.Messages = template.Messages[:11]
-	size := writeLines(b, filepath.Join(dir, rolloutsFile), func(i int) []byte {
-		r := *template
-		r.Step, r.ID = i, fmt.Sprint(i)
-		line, err := AppendRollout(nil, &r)
-		require.NoError(b, err)
-		return line
-	})
-	writeLines(b, filepath.Join(dir, trajectoriesFile), func(i int) []byte {
-		r := *template
-		r.Step, r.ID = i, fmt.Sprint(i)
-		return converter.Append(nil, &r)
-	})
+	size := info.Size()
 	for _, indexed := range []bool{false, true} {
 		b.Run(fmt.Sprintf("index=%t", indexed), func(b *testing.B) {
 			b.SetBytes(size)
@@ -139,6 +124,55 @@ func BenchmarkResume(b *testing.B) {
 	}
 }
 
+// BenchmarkResumeInterrupted resumes the same run when its last 16 rollouts were
+// cancelled, and makes place for them.
+func BenchmarkResumeInterrupted(b *testing.B) {
+	dir := largeRun(b)
+	run, err := resume(dir, testInfo(b), testSettings())
+	require.NoError(b, err)
+	for range b.N {
+		b.StopTimer()
+		for i := range 16 {
+			r := simple("cancelled", i, 0)
+			r.Outcome, r.Score, r.Passed = OutcomeCancelled, nil, nil
+			require.NoError(b, run.Append(context.Background(), r))
+		}
+		require.NoError(b, run.Close(StatusInterrupted))
+		b.StartTimer()
+		run, err = resume(dir, testInfo(b), testSettings())
+		require.NoError(b, err)
+		n, err := run.Supersede(func(e Entry) bool { return e.Outcome.Retryable() })
+		require.NoError(b, err)
+		require.Equal(b, 16, n)
+	}
+	b.StopTimer()
+	require.NoError(b, run.Close(StatusInterrupted))
+}
+
+// largeRun is a closed run of 50,000 rollouts of five turns each.
+func largeRun(b *testing.B) (dir string) {
+	dir = filepath.Join(b.TempDir(), "run")
+	run, err := create(dir, testInfo(b), testSettings())
+	require.NoError(b, err)
+	require.NoError(b, run.Close(StatusInterrupted))
+	converter := NewShareGPT(ShareGPTConfig{Tools: testTools(b)})
+	template := tenTurns(0)
+	template.Messages = template.Messages[:11]
+	writeLines(b, filepath.Join(dir, rolloutsFile), func(i int) []byte {
+		r := *template
+		r.Step, r.ID = i, fmt.Sprint(i)
+		line, err := AppendRollout(nil, &r)
+		require.NoError(b, err)
+		return line
+	})
+	writeLines(b, filepath.Join(dir, trajectoriesFile), func(i int) []byte {
+		r := *template
+		r.Step, r.ID = i, fmt.Sprint(i)
+		return converter.Append(nil, &r)
+	})
+	return dir
+}
+
 // processorTime is what this process has used so far, in seconds.
 func processorTime(b *testing.B) float64 {
 	var usage syscall.Rusage
@@ -146,17 +180,15 @@ func processorTime(b *testing.B) float64 {
 	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
 }
 
-func writeLines(b *testing.B, path string, line func(i int) []byte) (size int64) {
+func writeLines(b *testing.B, path string, line func(i int) []byte) {
 	f, err := os.Create(path)
 	require.NoError(b, err)
 	out := bufio.NewWriterSize(f, 1<<20)
 	for i := range 50_000 {
-		n, err := out.Write(append(line(i), '\n'))
+		_, err := out.Write(append(line(i), '\n'))
 		require.NoError(b, err)
-		size += int64(n)
 	}
 	require.NoError(b, out.Flush())
 	require.NoError(b, f.Sync()) // so that resuming does not pay for writing
 	require.NoError(b, f.Close())
-	return size
 }
