@@ -2,6 +2,8 @@ package env
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/hermes-env/hermes-env/trajectories"
 )
@@ -17,9 +19,73 @@ type GroupExtender interface {
 	ExtendGroup(item Item, members []*trajectories.Rollout, group *trajectories.Group) error
 }
 
+// Discarder keeps rollouts out of groups that are not worth training on, for reasons that
+// a score doesn't express: no reasoning, the wrong language. They stay recorded.
+type Discarder interface {
+	// Discard says in words why a scored rollout is left out, "" for one that is good. It
+	// is called from many goroutines at once and must say the same every time.
+	Discard(item Item, rollout *trajectories.Rollout) (why string)
+}
+
+// GroupObserver is an Observer that is told what became of each group, from many
+// goroutines at once, once it is durable. Groups of earlier sessions are not told again.
+type GroupObserver interface {
+	GroupJudged(step int, item Item, verdict GroupVerdict)
+}
+
+// maxDropsTold is how many groups left out for one reason are told of one by one.
+const maxDropsTold = 5
+
+// groupMemory knows what became of the groups of a run.
+type groupMemory struct {
+	decisions *trajectories.GroupDecisions
+
+	mu   sync.Mutex
+	kept int
+	told map[DropReason]int
+}
+
+// openGroupMemory opens the memory of a run that makes groups; nil for one that doesn't.
+func (r *Runner) openGroupMemory() (*groupMemory, error) {
+	if r.opts.Groups == nil {
+		return nil, nil
+	}
+	decisions, err := r.opts.Store.OpenGroupDecisions()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	return &groupMemory{decisions: decisions, told: map[DropReason]int{}}, nil
+}
+
+func (m *groupMemory) close() error {
+	if m == nil {
+		return nil
+	}
+	return m.decisions.Close()
+}
+
+func (m *groupMemory) countKept() {
+	m.mu.Lock()
+	m.kept++
+	m.mu.Unlock()
+}
+
 // groupDone judges a group whose rollouts have all been recorded, and hands it on.
 func (r *Runner) groupDone(g *group) error {
-	if r.opts.Groups == nil || r.opts.Groups.Has(g.step) {
+	if r.opts.Groups == nil {
+		return nil
+	}
+	if r.opts.Groups.Has(g.step) {
+		r.groupMemory.countKept()
+		return nil
+	}
+	rules := r.rules(g.size)
+	ids, err := r.memberIDs(g)
+	if err != nil {
+		return err
+	}
+	decisions := r.groupMemory.decisions
+	if decisions.Stands(g.step, ids, rules.fingerprint()) {
 		return nil
 	}
 	members := make([]*trajectories.Rollout, 0, g.size)
@@ -30,15 +96,66 @@ func (r *Runner) groupDone(g *group) error {
 		}
 		members = append(members, rec)
 	}
-	verdict := r.rules(g.size).Judge(g.step, g.item.ID, members, r.extender(g.item, members))
-	if verdict.Group == nil {
-		r.opts.Observer.Warn(fmt.Sprintf("group %d (item %q) is left out (%s): %s", g.step, g.item.ID, verdict.Reason, verdict.Text))
-		return nil
+	verdict := rules.Judge(g.step, g.item.ID, members, r.groupHooks(g.item, members))
+	// Whatever was decided is known before the group is handed on: a kill in between
+	// leaves a group that is judged once more.
+	if verdict.Group == nil || len(verdict.LeftOut) > 0 || decisions.Has(g.step) {
+		if err := decisions.Record(verdict.decision(g, ids, rules)); err != nil {
+			return err
+		}
 	}
-	if err := r.opts.Groups.Write(*verdict.Group); err != nil {
-		return fmt.Errorf("write group %d: %w", g.step, err)
+	if verdict.Group == nil {
+		r.tellDropped(g, verdict)
+	} else {
+		if err := r.opts.Groups.Write(*verdict.Group); err != nil {
+			return fmt.Errorf("write group %d: %w", g.step, err)
+		}
+		r.groupMemory.countKept()
+	}
+	if o, ok := r.opts.Observer.(GroupObserver); ok {
+		o.GroupJudged(g.step, g.item, verdict)
 	}
 	return nil
+}
+
+// memberIDs returns the ids of a group's rollouts by attempt.
+func (r *Runner) memberIDs(g *group) ([]string, error) {
+	ids := make([]string, 0, g.size)
+	for attempt := range g.size {
+		entry, ok := r.opts.Store.Lookup(g.key(attempt))
+		if !ok {
+			return nil, fmt.Errorf("collect group %d: attempt %d of item %q is not recorded", g.step, attempt, g.item.ID)
+		}
+		ids = append(ids, entry.ID)
+	}
+	return ids, nil
+}
+
+// decision is the verdict as it is remembered.
+func (v *GroupVerdict) decision(g *group, ids []string, rules GroupRules) trajectories.GroupDecision {
+	d := trajectories.GroupDecision{Step: g.step, ItemID: g.item.ID, Kept: v.Group != nil, Reason: string(v.Reason), Text: v.Text, Rollouts: ids, Rules: rules.fingerprint()}
+	if v.Reason == DropEnvironmentError {
+		d.Rules = "" // it may succeed next time
+	}
+	for _, l := range v.LeftOut {
+		d.LeftOut = append(d.LeftOut, trajectories.LeftOut{Attempt: l.Attempt, Reason: string(l.Reason), Text: l.Text})
+	}
+	return d
+}
+
+// tellDropped warns of a group that is left out, until there have been many for the
+// same reason.
+func (r *Runner) tellDropped(g *group, v GroupVerdict) {
+	r.groupMemory.mu.Lock()
+	r.groupMemory.told[v.Reason]++
+	told := r.groupMemory.told[v.Reason]
+	r.groupMemory.mu.Unlock()
+	if told <= maxDropsTold {
+		r.opts.Observer.Warn(fmt.Sprintf("group %d (item %q) is left out (%s): %s", g.step, g.item.ID, v.Reason, v.Text))
+	}
+	if told == maxDropsTold {
+		r.opts.Observer.Warn(fmt.Sprintf("more groups that are left out as %s are only counted; group_decisions.jsonl in the run directory names each", v.Reason))
+	}
 }
 
 // rules are those of the run as they stand now.
@@ -51,18 +168,75 @@ func (r *Runner) rules(size int) GroupRules {
 	return rules
 }
 
-// extender returns what the environment adds to a group, nil when it adds nothing.
-func (r *Runner) extender(item Item, members []*trajectories.Rollout) func(*trajectories.Group) error {
-	e, ok := r.opts.Environment.(GroupExtender)
-	if !ok {
+// groupHooks is the environment's part in a group.
+func (r *Runner) groupHooks(item Item, members []*trajectories.Rollout) GroupHooks {
+	var hooks GroupHooks
+	if d, ok := r.opts.Environment.(Discarder); ok {
+		hooks.Discard = func(m *trajectories.Rollout) string { return d.Discard(item, m) }
+	}
+	if e, ok := r.opts.Environment.(GroupExtender); ok {
+		hooks.Extend = func(g *trajectories.Group) error { return e.ExtendGroup(item, members, g) }
+	}
+	return hooks
+}
+
+// TrainingGroups counts the groups of a run.
+type TrainingGroups struct {
+	Kept    int           // handed on
+	Dropped []ReasonCount // groups, in the order of DropReasons
+	LeftOut []ReasonCount // rollouts that groups were kept without
+}
+
+// ReasonCount is how often a reason occurred.
+type ReasonCount struct {
+	Reason DropReason `json:"reason"`
+	Count  int        `json:"count"`
+}
+
+// DroppedGroups returns how many groups were dropped in all.
+func (t *TrainingGroups) DroppedGroups() int {
+	n := 0
+	for _, c := range t.Dropped {
+		n += c.Count
+	}
+	return n
+}
+
+// CountReasons sorts counts by reason as reports show them; reasons of other versions
+// come last.
+func CountReasons(counts map[string]int) []ReasonCount {
+	var list []ReasonCount
+	for _, reason := range DropReasons() {
+		if n := counts[string(reason)]; n > 0 {
+			list = append(list, ReasonCount{reason, n})
+		}
+	}
+	var others []string
+	for name := range counts {
+		if !slices.Contains(DropReasons(), DropReason(name)) {
+			others = append(others, name)
+		}
+	}
+	slices.Sort(others)
+	for _, name := range others {
+		list = append(list, ReasonCount{DropReason(name), counts[name]})
+	}
+	return list
+}
+
+// trainingGroups counts the groups of all sessions, as far as the sink or this session
+// knows of those that were kept.
+func (r *Runner) trainingGroups() *TrainingGroups {
+	m := r.groupMemory
+	if m == nil {
 		return nil
 	}
-	return func(g *trajectories.Group) (err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("panic: %v", p)
-			}
-		}()
-		return e.ExtendGroup(item, members, g)
+	counts := m.decisions.Counts()
+	m.mu.Lock()
+	kept := m.kept
+	m.mu.Unlock()
+	if sink, ok := r.opts.Groups.(interface{ Len() int }); ok {
+		kept = sink.Len()
 	}
+	return &TrainingGroups{Kept: kept, Dropped: CountReasons(counts.Dropped), LeftOut: CountReasons(counts.LeftOut)}
 }

@@ -92,14 +92,25 @@ type LeftOut struct {
 	Text    string
 }
 
+// GroupHooks are an environment's part in the judgement of a group; each may be nil. A
+// panic in them counts as the environment's error.
+type GroupHooks struct {
+	Discard func(*trajectories.Rollout) string // see Discarder
+	Extend  func(*trajectories.Group) error    // see GroupExtender
+}
+
 // Judge decides about the group of a step from its rollouts, which are ordered by
-// attempt and not changed. extend, unless nil, adds what the environment knows before
-// advantages are computed and the size is checked; see GroupExtender.
-func (r GroupRules) Judge(step int, itemID string, members []*trajectories.Rollout, extend func(*trajectories.Group) error) GroupVerdict {
+// attempt and not changed.
+func (r GroupRules) Judge(step int, itemID string, members []*trajectories.Rollout, hooks GroupHooks) (verdict GroupVerdict) {
+	defer func() {
+		if p := recover(); p != nil {
+			verdict = GroupVerdict{Reason: DropEnvironmentError, Text: fmt.Sprintf("panic in the environment: %v", p)}
+		}
+	}()
 	if r.Size > 0 && len(members) != r.Size {
 		return GroupVerdict{Reason: DropWrongSize, Text: fmt.Sprintf("it has %d rollouts, not %d", len(members), r.Size)}
 	}
-	kept, left := r.sift(members)
+	kept, left := r.sift(members, hooks.Discard)
 	if len(left) > 0 && r.MinMembers == 0 {
 		return GroupVerdict{Reason: left[0].Reason, Text: left[0].Text, LeftOut: left}
 	}
@@ -111,8 +122,8 @@ func (r GroupRules) Judge(step int, itemID string, members []*trajectories.Rollo
 		return GroupVerdict{Reason: DropEqualScores, Text: fmt.Sprintf("all %d scores are %g (env.ensure_scores_are_not_same)", len(kept), *kept[0].Score), LeftOut: left}
 	}
 	g := r.build(step, itemID, kept)
-	if extend != nil {
-		if err := extend(g); err != nil {
+	if hooks.Extend != nil {
+		if err := hooks.Extend(g); err != nil {
 			return GroupVerdict{Reason: DropEnvironmentError, Text: "the environment could not add its part: " + err.Error(), LeftOut: left}
 		}
 	}
@@ -132,10 +143,16 @@ func (r GroupRules) Judge(step int, itemID string, members []*trajectories.Rollo
 }
 
 // sift tells the rollouts that can be trained on from the others.
-func (r GroupRules) sift(members []*trajectories.Rollout) (kept []*trajectories.Rollout, left []LeftOut) {
+func (r GroupRules) sift(members []*trajectories.Rollout, discard func(*trajectories.Rollout) string) (kept []*trajectories.Rollout, left []LeftOut) {
 	exact := false
 	for _, m := range members {
-		if reason, text := r.judgeMember(m); reason != "" {
+		reason, text := r.judgeMember(m)
+		if reason == "" && discard != nil {
+			if why := discard(m); why != "" {
+				reason, text = DropDiscarded, fmt.Sprintf("the environment discards attempt %d: %s", m.Attempt, why)
+			}
+		}
+		if reason != "" {
 			left = append(left, LeftOut{m.Attempt, reason, text})
 			continue
 		}

@@ -93,7 +93,7 @@ func TestEveryRuleDropsAGroupOrTheRolloutItIsAbout(t *testing.T) {
 		"partial: nobody is left":      {GroupRules{MinMembers: 1}, members{member(0, 1, unscored)}, DropTooFewMembers, "0 of its 1", 0, 0, []int{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := c.rules.Judge(7, "item", c.members, nil)
+			v := c.rules.Judge(7, "item", c.members, GroupHooks{})
 			require.Equal(t, c.reason, v.Reason, v.Text)
 			var left []int
 			for _, l := range v.LeftOut {
@@ -138,7 +138,7 @@ func TestAdvantagesAreTheScoreWithinItsGroup(t *testing.T) {
 			for i, s := range c.scores {
 				members = append(members, member(i, s, sampled(4)))
 			}
-			g := GroupRules{Advantages: c.how}.Judge(0, "item", members, nil).Group
+			g := GroupRules{Advantages: c.how}.Judge(0, "item", members, GroupHooks{}).Group
 			require.NotNil(t, g)
 			for i, s := range g.Sequences {
 				if c.want == nil {
@@ -154,7 +154,7 @@ func TestAdvantagesAreTheScoreWithinItsGroup(t *testing.T) {
 
 func TestARolloutWithBranchesCountsOnceInTheMean(t *testing.T) {
 	members := []*trajectories.Rollout{member(0, 1, sampled(4, 4, 4)), member(1, 0, sampled(4))}
-	g := GroupRules{Advantages: config.AdvantagesMean}.Judge(0, "item", members, nil).Group
+	g := GroupRules{Advantages: config.AdvantagesMean}.Judge(0, "item", members, GroupHooks{}).Group
 	for i, want := range []float64{0.5, 0.5, 0.5, -0.5} {
 		require.Equal(t, want, *g.Sequences[i].Advantage)
 	}
@@ -163,11 +163,11 @@ func TestARolloutWithBranchesCountsOnceInTheMean(t *testing.T) {
 func TestATruncatedRolloutIsKeptWithoutAnAdvantage(t *testing.T) {
 	rules := GroupRules{Truncated: config.TruncatedZero, Advantages: config.AdvantagesMean}
 	members := []*trajectories.Rollout{member(0, 1, cutOff, sampled(4)), member(1, 0, sampled(4)), member(2, 0, cutOff, sampled(4))}
-	g := rules.Judge(0, "item", members, func(g *trajectories.Group) error {
+	g := rules.Judge(0, "item", members, GroupHooks{Extend: func(g *trajectories.Group) error {
 		g.Sequences[0].Overrides = json.RawMessage(`{"temperature":0.5}`)
 		g.Sequences[2].Overrides = json.RawMessage(`{"set_advantage_to_zero":false}`)
 		return nil
-	}).Group
+	}}).Group
 	require.JSONEq(t, `{"temperature":0.5,"set_advantage_to_zero":true}`, string(g.Sequences[0].Overrides))
 	require.Nil(t, g.Sequences[1].Overrides)
 	require.JSONEq(t, `{"set_advantage_to_zero":false}`, string(g.Sequences[2].Overrides), "the environment has the last word")
@@ -192,7 +192,7 @@ func TestAnEnvironmentExtendsAGroupWithinItsBounds(t *testing.T) {
 		"advantages of one":    {func(g *trajectories.Group) error { g.Sequences[1].Advantages = []float64{0, 7}; return nil }, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := GroupRules{Advantages: config.AdvantagesMean}.Judge(0, "item", two(), c.extend)
+			v := GroupRules{Advantages: config.AdvantagesMean}.Judge(0, "item", two(), GroupHooks{Extend: c.extend})
 			require.Equal(t, c.reason, v.Reason)
 			require.Contains(t, v.Text, c.text)
 		})
@@ -206,7 +206,7 @@ func TestAGroupsKeyNamesItsRollouts(t *testing.T) {
 			members = append(members, member(i, 1))
 			members[i].ID = id
 		}
-		return GroupRules{}.Judge(3, "item", members, nil).Group.Key
+		return GroupRules{}.Judge(3, "item", members, GroupHooks{}).Group.Key
 	}
 	require.Equal(t, key("a", "b"), key("a", "b"))
 	require.NotEqual(t, key("a", "b"), key("a", "c"))

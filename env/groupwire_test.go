@@ -35,7 +35,7 @@ func fullGroup(t *testing.T) *trajectories.Group {
 	t.Helper()
 	rules := GroupRules{MinMembers: 1, Advantages: config.AdvantagesMeanStd, Truncated: config.TruncatedZero, GenerationParams: json.RawMessage(`{"temperature":0.8}`)}
 	members := []*trajectories.Rollout{member(0, 1, sampled(4)), member(1, 0, cutOff, sampled(2)), member(2, 0, unscored)}
-	v := rules.Judge(3, "item", members, func(g *trajectories.Group) error {
+	v := rules.Judge(3, "item", members, GroupHooks{Extend: func(g *trajectories.Group) error {
 		g.Overrides = json.RawMessage(`{"task_id":"é <1>"}`)
 		for i := range g.Sequences {
 			s := &g.Sequences[i]
@@ -50,7 +50,7 @@ func fullGroup(t *testing.T) *trajectories.Group {
 		g.Sequences[0].Images = json.RawMessage(`["data:image/png;base64,AAAA"]`)
 		g.Sequences[0].Overrides = json.RawMessage(`{"temperature":0.5}`)
 		return nil
-	})
+	}})
 	require.NotNil(t, v.Group, v.Text)
 	return v.Group
 }
@@ -62,8 +62,8 @@ func TestAGroupOnTheWireHasEveryFieldAndIsWhatTheServerTakes(t *testing.T) {
 		messages bool
 	}{
 		{fullGroup(t), true},
-		{GroupRules{}.Judge(0, "item", []*trajectories.Rollout{member(0, 1, sampled(2)), member(1, 0, sampled(2))}, nil).Group, false},
-		{GroupRules{}.Judge(0, "item", []*trajectories.Rollout{member(0, 1), member(1, 0)}, nil).Group, false},
+		{GroupRules{}.Judge(0, "item", []*trajectories.Rollout{member(0, 1, sampled(2)), member(1, 0, sampled(2))}, GroupHooks{}).Group, false},
+		{GroupRules{}.Judge(0, "item", []*trajectories.Rollout{member(0, 1), member(1, 0)}, GroupHooks{}).Group, false},
 	} {
 		wire, err := WireGroup(c.group, c.messages)
 		require.NoError(t, err)

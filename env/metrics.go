@@ -41,5 +41,15 @@ func (s *Summary) metrics() []Metric {
 	}
 	add("prompt_tokens", float64(s.PromptTokens))
 	add("completion_tokens", float64(s.CompletionTokens))
+	if g := s.TrainingGroups; g != nil {
+		add("groups_kept", float64(g.Kept))
+		add("groups_dropped", float64(g.DroppedGroups()))
+		for _, c := range g.Dropped {
+			add("groups_dropped/"+string(c.Reason), float64(c.Count))
+		}
+		for _, c := range g.LeftOut {
+			add("group_rollouts_left_out/"+string(c.Reason), float64(c.Count))
+		}
+	}
 	return m
 }

@@ -125,6 +125,8 @@ type Runner struct {
 	yielded    int            // rollouts in the groups handed out so far
 	itemsEnded bool           // there are no more
 
+	groupMemory *groupMemory // nil when the run makes no groups
+
 	limit   int // workers
 	workers int // so far
 	work    chan assignment
@@ -232,7 +234,10 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 	r.abort = abort
-	err := r.execute(ctx)
+	var err error
+	if r.groupMemory, err = r.openGroupMemory(); err == nil {
+		err = r.execute(ctx)
+	}
 	close(r.work)
 	r.wg.Wait()
 	r.ahead.stop()
@@ -243,6 +248,9 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 		}
 	}
 	summary := r.summarize(time.Since(started))
+	if closeErr := r.groupMemory.close(); closeErr != nil && err == nil {
+		err = fmt.Errorf("%w: %w", ErrStore, closeErr)
+	}
 	return summary, err
 }
 
@@ -252,7 +260,8 @@ func (r *Runner) execute(ctx context.Context) error {
 		if again := r.opts.RetryOutcomes; again != nil {
 			return slices.Contains(again, e.Outcome)
 		}
-		return e.Outcome.Retryable()
+		// A group that went on without a rollout has no use for it any more.
+		return e.Outcome.Retryable() && (r.opts.Groups == nil || !r.opts.Groups.Has(e.Step))
 	}
 	manifest := r.opts.Store.Manifest()
 	r.budget.open(r.opts.Store.Spent(), manifest.Active(time.Now()))

@@ -53,11 +53,12 @@ type Summary struct {
 	UnscoredAsZero float64
 	PassRate       float64 // share of scored rollouts that passed; NaN without any
 	PassAtK        []PassRate
-	Items          []ItemResult  // in the order of the dataset
-	Groups         []GroupResult // of an environment that groups its items, sorted by kind and name
-	Deviations     []string      // why the results can't be set beside published ones
-	Notes          []string      // remarks of the environment
-	Metrics        []Metric      // everything above as named numbers, then the environment's own
+	Items          []ItemResult    // in the order of the dataset
+	Groups         []GroupResult   // of an environment that groups its items, sorted by kind and name
+	TrainingGroups *TrainingGroups // nil when the run makes no groups
+	Deviations     []string        // why the results can't be set beside published ones
+	Notes          []string        // remarks of the environment
+	Metrics        []Metric        // everything above as named numbers, then the environment's own
 
 	Turns            int
 	PromptTokens     int64
@@ -86,6 +87,7 @@ func (r *Runner) summarize(wall time.Duration) *Summary {
 	}
 	entries := r.opts.Store.Entries()
 	s.add(entries)
+	s.TrainingGroups = r.trainingGroups()
 	s.Metrics = s.metrics()
 	if g, ok := r.opts.Environment.(Grouper); ok {
 		s.Groups = groupResults(g, entries)

@@ -207,6 +207,13 @@ func (w *GroupWriter) Has(step int) bool {
 	return w.steps[step]
 }
 
+// Len returns how many groups have been written, in this process or before.
+func (w *GroupWriter) Len() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.steps)
+}
+
 // Write appends a group and returns once it is durable. The error is ErrDuplicate
 // when the group of that step has been written, ErrFailed when the disk refused
 // now or earlier; the group is then not in the file.
