@@ -57,6 +57,7 @@ func startedAs(path string) string {
 type commands struct {
 	Evaluate evaluateCommand `cmd:"" help:"Run a benchmark: score a model (or --agent oracle, nop) on an environment's held-out items."`
 	Process  processCommand  `cmd:"" help:"Generate data: run groups of rollouts on training items and save scored trajectories."`
+	Serve    serveCommand    `cmd:"" help:"Work for a trainer: send groups of rollouts to its API server as fast as it trains on them."`
 	Batch    batchCommand    `cmd:"" help:"Run the prompts of a JSONL file, with the flags and files of hermes-agent's batch runner."`
 	Rescore  rescoreCommand  `cmd:"" help:"Score what the agents of a run left once more, in fresh sandboxes and with the verifiers as they are now."`
 	Validate validateCommand `cmd:"" help:"Check a benchmark's items: reference solutions must pass, and doing nothing must not."`
@@ -157,7 +158,7 @@ func (a *App) grammar() (*commands, error) {
 		return nil, errors.New("the program brings no environments")
 	}
 	var c commands
-	for _, target := range []*configFlagSet{&c.Evaluate.configFlagSet, &c.Process.configFlagSet, &c.Validate.configFlagSet, &c.Rescore.configFlagSet, &c.Config.configFlagSet, &c.Doctor.configFlagSet} {
+	for _, target := range []*configFlagSet{&c.Evaluate.configFlagSet, &c.Process.configFlagSet, &c.Serve.configFlagSet, &c.Validate.configFlagSet, &c.Rescore.configFlagSet, &c.Config.configFlagSet, &c.Doctor.configFlagSet} {
 		flags, err := newConfigFlags(a.configEnvironments())
 		if err != nil {
 			return nil, err

@@ -25,6 +25,11 @@ const (
 
 func serverTypes() []string { return []string{typeOpenAI, typeVLLM, typeSGLang, typeGenerate} }
 
+// samplesTokens says whether the rollouts of a server have exact tokens.
+func samplesTokens(s config.Server) bool {
+	return s.ServerType != typeOpenAI && !isReplay(s)
+}
+
 func isReplay(s config.Server) bool {
 	_, _, embedded := s.Embedded()
 	return embedded
