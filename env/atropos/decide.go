@@ -208,7 +208,7 @@ func (s *State) place(e *Entry) Added {
 		return Added{Entry: e}
 	}
 	w := s.Workers[index]
-	if e.Sequences == w.GroupSize || e.Sequences > w.GroupSize && !s.rules.StrictPacking {
+	if e.Sequences == w.GroupSize || !s.rules.StrictPacking && (e.Sequences > w.GroupSize || s.cannotFill(w)) {
 		return Added{Entry: e}
 	}
 	waiting := append(slices.Clone(w.Buffer), e)
@@ -222,6 +222,30 @@ func (s *State) place(e *Entry) Added {
 	}
 	return added
 }
+
+// cannotFill says whether nothing will fill up the group size of a worker: it is
+// gone, or its groups would be larger than a batch.
+func (s *State) cannotFill(w *Worker) bool {
+	return w.Disconnected || s.Registered && s.Trainer.BatchSize > 0 && w.GroupSize > s.Trainer.BatchSize
+}
+
+// Abandoned returns the workers whose buffered groups nobody will fill up, since
+// they are gone, or silent for too long. Release makes their groups ones of the queue.
+func (s *State) Abandoned(now time.Time) []int64 {
+	if s.rules.StrictPacking {
+		return nil
+	}
+	var abandoned []int64
+	for i, w := range s.Workers {
+		if len(w.Buffer) > 0 && (s.cannotFill(w) || !s.alive(int64(i), now)) {
+			abandoned = append(abandoned, int64(i))
+		}
+	}
+	return abandoned
+}
+
+// Release puts the buffered groups of a worker, by its index, into the queue.
+func (s *State) Release(worker int64) *Event { return s.apply(&Event{Op: OpRelease, Env: worker}) }
 
 func sequences(entries []*Entry) int64 {
 	var n int64

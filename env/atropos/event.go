@@ -26,6 +26,7 @@ const (
 	OpStart      Op = "start"      // the trainer asked for its first batch
 	OpWorker     Op = "worker"     // Worker: a worker registered
 	OpDisconnect Op = "disconnect" // Env
+	OpRelease    Op = "release"    // Env: its buffered groups go to the queue
 	OpSize       Op = "size"       // Env, Size: a worker's group size has grown
 	OpAdd        Op = "add"        // Added, Answered: groups were posted
 	OpForm       Op = "form"       // Batches, Step: groups became batches

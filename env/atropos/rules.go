@@ -11,8 +11,9 @@ type Rules struct {
 	NewestFirst bool
 	// StrictPacking leaves groups in the queue that the original rules can't batch.
 	// Without it any whole groups whose sequences add up to a batch are used when those
-	// rules give nothing, groups larger than a batch hold nobody up, and groups larger
-	// than their worker's group size don't wait in its buffer.
+	// rules give nothing, groups larger than a batch hold nobody up, and no group waits
+	// in a worker's buffer that nothing will fill up: one larger than the group size, or
+	// one whose worker is gone or silent.
 	StrictPacking bool
 	// AcceptRagged takes groups whose lists don't fit each other, empty groups and
 	// groups larger than a batch. Without it they are refused.

@@ -263,6 +263,13 @@ func (s *State) Apply(e *Event) {
 		if w := s.worker(e.Env); w != nil {
 			w.Disconnected = true
 		}
+	case OpRelease:
+		if w := s.worker(e.Env); w != nil {
+			for _, entry := range w.Buffer {
+				s.enqueue(entry)
+			}
+			w.Buffer = nil
+		}
 	case OpSize:
 		if w := s.worker(e.Env); w != nil {
 			w.GroupSize = e.Size

@@ -105,9 +105,13 @@ func (s *Server) begin(acknowledged []string, acknowledges bool) (d *delivery, r
 	for _, id := range state.Misfits() {
 		record(state.Dissolve(id))
 	}
+	now := s.config.now()
+	for _, worker := range state.Abandoned(now) {
+		record(state.Release(worker))
+	}
 	batch := state.Next(acknowledges)
 	if batch == nil {
-		record(state.Form(time.Now()))
+		record(state.Form(now))
 		batch = state.Next(acknowledges)
 	}
 	if err != nil {
@@ -165,7 +169,7 @@ func (s *Server) giveBack(d *delivery) {
 
 func (s *Server) finished() {
 	s.counters.batches.Add(1)
-	s.rates.delivered(time.Now())
+	s.rates.delivered(s.config.now())
 }
 
 // deliver sends a batch and notes what became of it.

@@ -17,38 +17,6 @@ import (
 	"github.com/hermes-env/hermes-env/env/atropos"
 )
 
-// reservation is memory that a request has taken from what all may use together.
-type reservation struct {
-	server *Server
-	taken  int64
-}
-
-// Posts are held as they came, checked, and packed: see perByte times their length.
-const perByte = 3
-
-func (m *reservation) grow(ctx context.Context, to int64) error {
-	more := min(to*perByte, m.server.config.MaxMemory) - m.taken
-	if more <= 0 {
-		return nil
-	}
-	if !m.server.memory.TryAcquire(more) {
-		ctx, cancel := context.WithTimeout(ctx, max(0, m.server.config.Patience))
-		defer cancel()
-		if err := m.server.memory.Acquire(ctx, more); err != nil {
-			m.server.counters.refused.Add(1)
-			return &statusError{code: http.StatusServiceUnavailable, retry: time.Second,
-				detail: fmt.Sprintf("the requests being read use all %d bytes of memory for them: try again", m.server.config.MaxMemory)}
-		}
-	}
-	m.taken += more
-	return nil
-}
-
-func (m *reservation) release() {
-	m.server.memory.Release(m.taken)
-	m.taken = 0
-}
-
 // drainLimit is how many bytes of a refused request are still read, and thrown away.
 const drainLimit = 256 << 20
 
@@ -74,7 +42,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (body []byte, done
 			return nil, nil, err
 		}
 	}
-	body, err = s.readAll(r.Context(), source, held, max(512, min(r.ContentLength, 1<<20)))
+	body, err = s.readAll(r.Context(), source, held)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -124,12 +92,16 @@ func badGzip(err error) error {
 	return &statusError{code: http.StatusBadRequest, detail: "Invalid gzip payload", plain: true}
 }
 
+// firstRead is the room for a body before any of it has arrived, in bytes. It is not
+// what the client announces: one that sends nothing more must not hold much.
+const firstRead = 16 << 10
+
 // readAll reads to the end, within the limits on size and memory.
-func (s *Server) readAll(ctx context.Context, source io.Reader, held *reservation, start int64) ([]byte, error) {
-	if err := held.grow(ctx, start); err != nil {
+func (s *Server) readAll(ctx context.Context, source io.Reader, held *reservation) ([]byte, error) {
+	if err := held.grow(ctx, firstRead); err != nil {
 		return nil, err
 	}
-	body := make([]byte, 0, start)
+	body := make([]byte, 0, firstRead)
 	for {
 		if len(body) == cap(body) {
 			if int64(len(body)) > s.config.MaxBody {
@@ -171,20 +143,36 @@ func broken(err error) error {
 // errBody marks errors of the connection.
 var errBody = errors.New("read the body")
 
-// patientReader gives up when nothing arrives for a while.
+// leastPerStall is how many bytes must arrive while a connection may stall: clients
+// that trickle would keep what they hold for as long as they like.
+const leastPerStall = 32 << 10
+
+// patientReader gives up when nothing arrives for a while, or next to nothing.
 type patientReader struct {
 	body    io.Reader
 	control *http.ResponseController
 	stall   time.Duration
 	read    interface{ Add(int64) int64 }
+
+	arrived int           // bytes, since enough of them had arrived
+	waited  time.Duration // for them
 }
 
 func (p *patientReader) Read(b []byte) (int, error) {
-	if err := p.control.SetReadDeadline(time.Now().Add(p.stall)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	switch {
+	case p.arrived >= leastPerStall:
+		p.arrived, p.waited = 0, 0
+	case p.waited > p.stall:
+		return 0, fmt.Errorf("%w: only %d bytes came in %s", errBody, p.arrived, p.stall)
+	}
+	begun := time.Now()
+	if err := p.control.SetReadDeadline(begun.Add(p.stall)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, fmt.Errorf("%w: %w", errBody, err)
 	}
 	n, err := p.body.Read(b)
 	p.read.Add(int64(n))
+	p.arrived += n
+	p.waited += time.Since(begun)
 	if err == io.EOF {
 		// The deadline would end the connection while the request is being served.
 		if e := p.control.SetReadDeadline(time.Time{}); e != nil && !errors.Is(e, http.ErrNotSupported) {

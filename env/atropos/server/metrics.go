@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/hermes-env/hermes-env/env/atropos"
 	"github.com/hermes-env/hermes-env/trajectories/tracking"
@@ -12,7 +11,7 @@ import (
 
 // describe gathers what the state and the server know.
 func (s *Server) describe() *atropos.Overview {
-	now := time.Now()
+	now := s.config.now()
 	var o *atropos.Overview
 	s.store.look(func(state *atropos.State) { o = state.Overview(now) })
 	o.Version = s.config.Version

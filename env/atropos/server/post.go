@@ -245,7 +245,7 @@ func (s *Server) tryQueue(o *offer) (answer *atropos.Answer, number int64, room 
 		data[i] = p.packed
 		offset += length
 	}
-	now := time.Now()
+	now := s.config.now()
 	answer, event := st.state.Add(entries, o.list, o.key, o.print, now)
 	if number, err = st.record(event, data...); err != nil {
 		return nil, 0, nil, "", err

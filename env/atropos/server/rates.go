@@ -10,7 +10,7 @@ import (
 // window is what rates are averages over, in seconds.
 const window = 60
 
-// rates counts by second, on a clock that never jumps.
+// rates counts by second.
 type rates struct {
 	mu      sync.Mutex
 	begun   time.Time
@@ -26,7 +26,7 @@ func (r *rates) begin(now time.Time) { r.begun = now }
 
 // at returns the counters of a second; mu is held.
 func (r *rates) at(now time.Time) *second {
-	number := int64(now.Sub(r.begun) / time.Second)
+	number := max(0, int64(now.Sub(r.begun)/time.Second))
 	s := &r.seconds[number%window]
 	if s.number != number {
 		*s = second{number: number}

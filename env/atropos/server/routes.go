@@ -224,7 +224,7 @@ func (s *Server) registerEnv(w http.ResponseWriter, r *http.Request) error {
 	}
 	var registered atropos.EnvRegistered
 	err = s.store.decide(r.Context(), func(state *atropos.State) (event *atropos.Event, _ error) {
-		registered, event = state.RegisterWorker(registration, time.Now())
+		registered, event = state.RegisterWorker(registration, s.config.now())
 		return event, nil
 	})
 	if err != nil {
@@ -307,7 +307,7 @@ func (s *Server) statusEnv(w http.ResponseWriter, r *http.Request) error {
 	}
 	var status atropos.EnvStatus
 	_, err := s.store.change(func(state *atropos.State) (event *atropos.Event, err error) {
-		status, event, err = state.WorkerStatus(id, time.Now())
+		status, event, err = state.WorkerStatus(id, s.config.now())
 		return event, err
 	})
 	if err != nil {

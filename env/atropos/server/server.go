@@ -12,8 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // Server is an API server. It serves any number of listeners.
@@ -21,7 +19,7 @@ type Server struct {
 	config  Config
 	store   *store
 	pack    packer
-	memory  *semaphore.Weighted
+	memory  *budget
 	rates   rates
 	begun   time.Time
 	private string // a temporary directory to remove, or ""
@@ -42,7 +40,7 @@ type counters struct {
 // New opens the state and returns a server that does not listen yet. Close it.
 func New(config Config) (*Server, error) {
 	config = config.withDefaults()
-	s := &Server{config: config, memory: semaphore.NewWeighted(config.MaxMemory), begun: time.Now(), closing: make(chan struct{})}
+	s := &Server{config: config, memory: newBudget(config.MaxMemory), begun: config.now(), closing: make(chan struct{})}
 	if config.Dir == "" {
 		dir, err := os.MkdirTemp("", "hermes-env-api-")
 		if err != nil {
@@ -91,7 +89,7 @@ func (s *Server) Close() error {
 func (s *Server) Serve(ctx context.Context, listeners []net.Listener, grace time.Duration) error {
 	web := &http.Server{
 		Handler:           s.Handler(),
-		ReadHeaderTimeout: 10 * time.Second,
+		ReadHeaderTimeout: min(10*time.Second, s.config.Stall),
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 	}

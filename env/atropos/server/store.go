@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/env/atropos"
@@ -90,7 +89,7 @@ func (s *store) recover(recovered *journal.Recovered) error {
 			return err
 		}
 	}
-	state.Awake(time.Now())
+	state.Awake(s.config.now())
 	for _, f := range files {
 		s.sizes[f] = s.config.FileSize
 	}
