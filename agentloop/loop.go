@@ -20,7 +20,7 @@ type Config struct {
 	Tools Tools // nil: the model gets no tools
 
 	Stop    []StopCondition // asked in order before every model call
-	Timeout time.Duration   // ends a model or tool call that is under way; 0: none
+	Timeout time.Duration   // ends a model or tool call that is under way; time in which a model.Pool holds requests back doesn't count; 0: none
 
 	Temperature *float64
 	MaxTokens   int         // completion tokens per call; 0: the server's default
@@ -56,6 +56,7 @@ type loop struct {
 	result  *Result
 	ids     map[string]bool // ids of all tool calls so far
 	start   time.Time
+	held    *model.Held
 
 	parserTools []parsers.Tool
 }
@@ -86,8 +87,10 @@ func Run(ctx context.Context, cfg Config, messages []chat.Message) (*Result, err
 	}
 	if cfg.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, cfg.Timeout, errTimeLimit)
+		ctx, l.held, cancel = model.WithTimeout(ctx, cfg.Timeout, errTimeLimit)
 		defer cancel()
+	} else {
+		ctx, l.held = model.WithHeld(ctx)
 	}
 	for {
 		if reason := l.stop(); reason != "" {
@@ -108,7 +111,7 @@ func Run(ctx context.Context, cfg Config, messages []chat.Message) (*Result, err
 }
 
 func (l *loop) stop() StopReason {
-	p := Progress{Turns: l.result.TurnsUsed, Usage: l.result.Usage, Elapsed: time.Since(l.start), Messages: l.result.Messages}
+	p := Progress{Turns: l.result.TurnsUsed, Usage: l.result.Usage, Elapsed: time.Since(l.start) - l.held.Total(), Messages: l.result.Messages}
 	for _, condition := range l.cfg.Stop {
 		if reason := condition(p); reason != "" {
 			return reason
@@ -145,7 +148,7 @@ func (l *loop) fail(ctx context.Context, err error) error {
 
 // ask sends the conversation and appends the answer.
 func (l *loop) ask(ctx context.Context, turn *Turn, extra chat.Object) (*model.Response, error) {
-	started := time.Now()
+	started, held := time.Now(), l.held.Total()
 	l.result.TurnsUsed++
 	request := &model.Request{
 		Messages:    l.result.Messages,
@@ -159,7 +162,7 @@ func (l *loop) ask(ctx context.Context, turn *Turn, extra chat.Object) (*model.R
 	if err != nil && l.quoteBrokenArguments(err) {
 		resp, err = l.cfg.Model.Complete(ctx, request)
 	}
-	turn.Model = time.Since(started)
+	turn.Model, turn.Held = time.Since(started), l.held.Total()-held
 	if err != nil {
 		return nil, &modelFailure{err}
 	}

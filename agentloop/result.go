@@ -52,6 +52,7 @@ type ToolError struct {
 type Turn struct {
 	Model        time.Duration // waiting for the model, queue and retries included
 	Queue        time.Duration // part of Model spent in queues and back-off
+	Held         time.Duration // part of Model in which the rates of servers held the request back; no time limit counts it
 	Tools        time.Duration // executing tool calls
 	Total        time.Duration // the whole turn; the rest is the harness
 	ToolCalls    int

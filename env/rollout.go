@@ -168,6 +168,9 @@ func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item I
 		}
 		*phase = "agent"
 		result, err := r.act(ctx, rec.ID, item, stored, l, messages, tc)
+		for _, t := range result.Turns {
+			rec.Timings.Held += t.Held.Seconds()
+		}
 		all = joinResults(all, result, l.Continue && i > 0)
 		r.describe(rec, all)
 		if err != nil {
@@ -291,8 +294,10 @@ func (r *Runner) reward(ctx context.Context, rec *trajectories.Rollout, l leg, r
 	if limit == 0 {
 		limit = r.opts.Config.VerifyTimeout.Duration()
 	}
-	ctx, cancel := context.WithTimeoutCause(judging(ctx), limit, errVerifyTimeout)
+	// A judge that waits for its server's rate is no verifier that hangs.
+	ctx, held, cancel := model.WithTimeout(judging(ctx), limit, errVerifyTimeout)
 	defer cancel()
+	defer func() { rec.Timings.Held += held.Total().Seconds() }()
 	score, err := l.reward(ctx, result, tc)
 	if err != nil {
 		if errors.Is(context.Cause(ctx), errVerifyTimeout) {

@@ -166,6 +166,7 @@ func decodeTimings(v gjson.Result) Timings {
 	t := Timings{
 		Total:   v.Get("total_seconds").Float(),
 		Model:   v.Get("model_seconds").Float(),
+		Held:    v.Get("rate_limited_seconds").Float(),
 		Tools:   v.Get("tool_seconds").Float(),
 		Sandbox: v.Get("sandbox_seconds").Float(),
 		Verify:  v.Get("verify_seconds").Float(),
@@ -219,7 +220,7 @@ type Entry struct {
 type EntryUsage struct{ PromptTokens, CompletionTokens int64 }
 
 // EntryTimings says where the time of a rollout went, in seconds.
-type EntryTimings struct{ Total, Model, Tools, Sandbox, Verify, Harness float64 }
+type EntryTimings struct{ Total, Model, Held, Tools, Sandbox, Verify, Harness float64 }
 
 // Trained says whether the rollout has a line in trajectories.jsonl.
 func (e *Entry) Trained() bool { return e.Outcome.Trained() && e.modelTurn }
@@ -327,6 +328,8 @@ func decodeEntryTimings(v gjson.Result) EntryTimings {
 			t.Total = value.Num
 		case "model_seconds":
 			t.Model = value.Num
+		case "rate_limited_seconds":
+			t.Held = value.Num
 		case "tool_seconds":
 			t.Tools = value.Num
 		case "sandbox_seconds":

@@ -190,7 +190,7 @@ func (r *Rollout) check() error {
 }
 
 func (t *Timings) check() error {
-	values := []float64{t.Total, t.Model, t.Tools, t.Sandbox, t.Verify, t.Harness}
+	values := []float64{t.Total, t.Model, t.Held, t.Tools, t.Sandbox, t.Verify, t.Harness}
 	for _, turn := range t.Turns {
 		values = append(values, turn.Model, turn.Tools, turn.Total)
 	}
@@ -295,6 +295,9 @@ func (e *encoder) timings(t Timings) {
 	e.raw('{')
 	e.seconds("total_seconds", t.Total)
 	e.seconds("model_seconds", t.Model)
+	if t.Held > 0 {
+		e.seconds("rate_limited_seconds", t.Held)
+	}
 	e.seconds("tool_seconds", t.Tools)
 	e.seconds("sandbox_seconds", t.Sandbox)
 	e.seconds("verify_seconds", t.Verify)

@@ -63,6 +63,7 @@ const (
 	bitModelTurn
 	bitPriced
 	bitCost
+	bitHeld
 )
 
 func (e *Entry) append(dst []byte) []byte {
@@ -86,6 +87,9 @@ func (e *Entry) append(dst []byte) []byte {
 	if cost != [3]float64{} {
 		flags |= bitCost
 	}
+	if e.Timings.Held != 0 {
+		flags |= bitHeld
+	}
 	dst = append(dst, flags)
 	for _, s := range []string{e.ID, e.ItemID, e.ItemDigest, string(e.Outcome)} {
 		dst = binary.AppendUvarint(dst, uint64(len(s)))
@@ -98,6 +102,9 @@ func (e *Entry) append(dst []byte) []byte {
 	t := &e.Timings
 	for _, f := range []float64{t.Total, t.Model, t.Tools, t.Sandbox, t.Verify, t.Harness} {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(f))
+	}
+	if flags&bitHeld != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(t.Held))
 	}
 	if flags&bitCost != 0 {
 		for _, usd := range cost {
@@ -162,7 +169,10 @@ func (r *frameReader) entry(e *Entry) {
 	e.finished = r.varint()
 	e.Spend.Rollouts, e.Spend.Calls, e.Spend.Unreported = int(r.varint()), int(r.varint()), int(r.varint())
 	e.Spend.PromptTokens, e.Spend.CachedTokens, e.Spend.CompletionTokens = r.varint(), r.varint(), r.varint()
-	e.Timings = EntryTimings{r.float(), r.float(), r.float(), r.float(), r.float(), r.float()}
+	e.Timings = EntryTimings{Total: r.float(), Model: r.float(), Tools: r.float(), Sandbox: r.float(), Verify: r.float(), Harness: r.float()}
+	if flags[0]&bitHeld != 0 {
+		e.Timings.Held = r.float()
+	}
 	e.Spend.Priced = flags[0]&bitPriced != 0
 	if flags[0]&bitCost != 0 {
 		e.Spend.USD, e.Spend.JudgeUSD, e.Spend.FailedTriesUSD = r.float(), r.float(), r.float()

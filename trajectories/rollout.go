@@ -73,6 +73,7 @@ type ToolError struct {
 type Timings struct {
 	Total   float64
 	Model   float64 // waiting for the model
+	Held    float64 // of Model and Verify: held back by the rates of servers, on no time limit's account
 	Tools   float64 // inside tool calls
 	Sandbox float64 // creating and closing the sandbox
 	Verify  float64 // inside the verifier

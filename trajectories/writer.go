@@ -112,8 +112,8 @@ func entryOf(r *Rollout, length int64) Entry {
 		TurnsUsed:  r.TurnsUsed,
 		Usage:      EntryUsage{r.Usage.PromptTokens, r.Usage.CompletionTokens},
 		Timings: EntryTimings{
-			microseconds(r.Timings.Total), microseconds(r.Timings.Model), microseconds(r.Timings.Tools),
-			microseconds(r.Timings.Sandbox), microseconds(r.Timings.Verify), microseconds(r.Timings.Harness),
+			Total: microseconds(r.Timings.Total), Model: microseconds(r.Timings.Model), Held: microseconds(r.Timings.Held), Tools: microseconds(r.Timings.Tools),
+			Sandbox: microseconds(r.Timings.Sandbox), Verify: microseconds(r.Timings.Verify), Harness: microseconds(r.Timings.Harness),
 		},
 		finished:  r.FinishedAt.UnixMilli(),
 		modelTurn: r.HasModelTurn(),

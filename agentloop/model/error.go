@@ -142,6 +142,15 @@ func (e *Error) Retryable() bool {
 	return false
 }
 
+// limits says that the server refused the request for its rate: it wants fewer of them
+// for now, and took nothing of this one.
+func (e *Error) limits() bool {
+	if e.permanent {
+		return false
+	}
+	return e.Kind == KindRateLimit || e.Kind == KindOverloaded && (e.Status == http.StatusTooManyRequests || e.RetryAfter > 0)
+}
+
 // Fatal says that no request to this server can succeed until a person changes
 // the configuration, the key or the account.
 func (e *Error) Fatal() bool {

@@ -129,7 +129,7 @@ func (t *target) statusFailure(resp *http.Response, raw []byte) *Error {
 	e := t.failure("", "", "")
 	e.Status = resp.StatusCode
 	e.RequestID = t.requestID(resp)
-	e.RetryAfter = retryAfter(resp.Header, time.Now())
+	e.RetryAfter = retryAfter(resp.Header, resp.StatusCode, time.Now())
 	text := bytes.TrimSpace(raw)
 	isJSON := len(text) > 0 && chat.Valid(text)
 	switch {
@@ -162,7 +162,7 @@ func (t *target) embeddedFailure(resp *http.Response, failure gjson.Result) *Err
 	e := t.failure("", "", "")
 	e.Status = resp.StatusCode
 	e.RequestID = t.requestID(resp)
-	e.RetryAfter = retryAfter(resp.Header, time.Now())
+	e.RetryAfter = retryAfter(resp.Header, 0, time.Now())
 	status := 0
 	if code := failure.Get("code").Int(); code >= 300 && code < 600 {
 		status = int(code)
@@ -284,35 +284,4 @@ func (t *target) requestID(resp *http.Response) string {
 		}
 	}
 	return ""
-}
-
-// retryAfter reads how long the server asks to wait; 0 means it does not say.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	if v := strings.TrimSpace(h.Get("Retry-After-Ms")); v != "" {
-		if ms, err := strconv.ParseFloat(v, 64); err == nil {
-			return seconds(ms / 1000)
-		}
-	}
-	v := strings.TrimSpace(h.Get("Retry-After"))
-	if v == "" {
-		return 0
-	}
-	if s, err := strconv.ParseFloat(v, 64); err == nil {
-		return seconds(s)
-	}
-	if at, err := http.ParseTime(v); err == nil {
-		return max(0, at.Sub(now))
-	}
-	return 0
-}
-
-// seconds converts a server's number into a duration between 0 and a day.
-func seconds(s float64) time.Duration {
-	switch {
-	case !(s > 0): // also NaN
-		return 0
-	case s > 86400:
-		return 24 * time.Hour
-	}
-	return time.Duration(s * float64(time.Second))
 }

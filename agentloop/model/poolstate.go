@@ -1,9 +1,6 @@
 package model
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // poolState decides which server serves which request. It is a pure state
 // machine: it holds no lock, starts nothing and is told the time.
@@ -17,6 +14,12 @@ type poolState struct {
 	sticky   affinities
 	sequence uint64
 	waiting  int
+	metered  bool // a server has limits for tokens, so that the size of requests matters
+
+	// refused is when a server first refused a request for its rate since the last
+	// good answer of any; zero when none did.
+	refused time.Time
+	held    heldClock
 }
 
 type memberState struct {
@@ -24,6 +27,7 @@ type memberState struct {
 	limit    int // requests in flight, 0 means no limit
 	inFlight int
 	bound    waitQueue // requests that wait for this server
+	throttle throttle
 
 	failures int           // infrastructure failures in a row
 	ejected  bool          // until the time below and a good probe
@@ -38,9 +42,10 @@ type memberState struct {
 // waiter is a request that waits for a slot. The pool learns the server from granted.
 type waiter struct {
 	affinity string
+	size     size
 	tried    []bool // servers that must not be chosen; nil means none
-	sequence uint64
-	gone     bool // the request gave up
+	sequence uint64 // order of arrival; one that was set before keeps its place
+	gone     bool   // the request gave up
 	granted  chan slot
 }
 
@@ -48,6 +53,9 @@ type waiter struct {
 type slot struct {
 	member int
 	probe  bool
+	epoch  uint64    // of the server's throttle
+	tokens float64   // what was taken from its bucket
+	at     time.Time // when it was granted
 }
 
 // verdict is what the end of a request says about the server.
@@ -56,32 +64,74 @@ type verdict int
 const (
 	alive   verdict = iota // it answered, be it with a refusal of this request
 	failing                // infrastructure failure
+	limited                // it wants fewer requests or tokens for now
 	unfit                  // it refuses all our requests: key, account, model or address
 	unknown                // the request was cancelled
 )
 
+// ended is how a request ended.
+type ended struct {
+	verdict            verdict
+	reason             string        // of a failure
+	after              time.Duration // for which the server asks to be left alone
+	answered           bool          // with a good answer, whose tokens are:
+	prompt, completion int64
+}
+
 // acquire gives the request a slot, or queues it and returns false.
 func (s *poolState) acquire(now time.Time, w *waiter) (slot, bool) {
-	got, queue := s.place(now, w)
-	if queue == nil {
-		s.grant(w, got)
-		return got, true
+	if s.waiting > 0 {
+		s.dispatch(now) // what time alone has freed belongs to those that wait
 	}
-	s.sequence++
-	w.sequence = s.sequence
+	got, queue := s.place(now, w)
+	if queue == nil && s.waiting > 0 {
+		queue = s.ahead(w, got.member)
+	}
+	if queue == nil {
+		s.grant(now, w, got)
+		return got.taken(now, w, &s.members[got.member]), true
+	}
 	w.granted = make(chan slot, 1)
-	queue.push(w)
+	if w.sequence == 0 {
+		s.sequence++
+		w.sequence = s.sequence
+		queue.push(w)
+	} else {
+		queue.insert(w)
+	}
 	s.waiting++
+	s.mark(now)
 	return slot{}, false
+}
+
+// ahead returns the queue in which others wait for the rate of a server, before whom
+// a request must not be served; nil when there are none. Their requests may be larger.
+func (s *poolState) ahead(w *waiter, member int) *waitQueue {
+	m := &s.members[member]
+	if m.throttle.idle() {
+		return nil
+	}
+	for _, q := range []*waitQueue{&m.bound, &s.anywhere} {
+		if first := q.peek(); first != nil && !first.excludes(member) && (w.sequence == 0 || first.sequence < w.sequence) {
+			if w.tried != nil {
+				return &m.bound // as place does
+			}
+			return q
+		}
+	}
+	return nil
 }
 
 // place chooses a server with a free slot for the request, or else the queue it belongs into.
 func (s *poolState) place(now time.Time, w *waiter) (slot, *waitQueue) {
 	if i, ok := s.sticky.get(w.affinity); ok && !w.excludes(i) && !s.members[i].ejected {
-		if s.members[i].free() {
+		m := &s.members[i]
+		if m.free(now, w) {
 			return slot{member: i}, nil
 		}
-		return slot{}, &s.members[i].bound
+		if len(s.members) == 1 || !m.throttle.paused(now) {
+			return slot{}, &m.bound
+		}
 	}
 	best, usable := -1, -1
 	for i := range s.members {
@@ -92,7 +142,7 @@ func (s *poolState) place(now time.Time, w *waiter) (slot, *waitQueue) {
 		if usable < 0 || m.busier(&s.members[usable]) < 0 {
 			usable = i
 		}
-		if m.free() && (best < 0 || m.busier(&s.members[best]) < 0) {
+		if m.free(now, w) && (best < 0 || m.busier(&s.members[best]) < 0) {
 			best = i
 		}
 	}
@@ -107,7 +157,7 @@ func (s *poolState) place(now time.Time, w *waiter) (slot, *waitQueue) {
 				usable = i
 			}
 		}
-		if s.members[usable].free() {
+		if s.members[usable].free(now, w) {
 			return slot{member: usable}, nil
 		}
 	}
@@ -119,7 +169,14 @@ func (s *poolState) place(now time.Time, w *waiter) (slot, *waitQueue) {
 
 func (w *waiter) excludes(i int) bool { return w.tried != nil && w.tried[i] }
 
-func (m *memberState) free() bool { return m.limit == 0 || m.inFlight < m.limit }
+// room says that the server may be sent another request as far as its configured
+// limit goes.
+func (m *memberState) room() bool { return m.limit == 0 || m.inFlight < m.limit }
+
+func (m *memberState) free(now time.Time, w *waiter) bool {
+	// In this order: the end of a pause may widen the window.
+	return m.room() && m.throttle.wait(now, m.throttle.cost.tokens(w.size)) == 0 && !m.throttle.full(m.inFlight)
+}
 
 // busier compares the load of two servers in proportion to their weights; equal
 // loads are told apart by what they served so far, so that idle ones take turns.
@@ -130,8 +187,15 @@ func (m *memberState) busier(other *memberState) float64 {
 	return float64(m.requests)/m.weight - float64(other.requests)/other.weight
 }
 
-func (s *poolState) grant(w *waiter, got slot) {
+// taken completes a slot that is granted now.
+func (g slot) taken(now time.Time, w *waiter, m *memberState) slot {
+	g.epoch, g.tokens, g.at = m.throttle.epoch, m.throttle.cost.tokens(w.size), now
+	return g
+}
+
+func (s *poolState) grant(now time.Time, w *waiter, got slot) {
 	m := &s.members[got.member]
+	m.throttle.grant(now, m.throttle.cost.tokens(w.size))
 	m.inFlight++
 	m.requests++
 	if got.probe {
@@ -141,36 +205,55 @@ func (s *poolState) grant(w *waiter, got slot) {
 }
 
 // abandon takes a waiting request out. The caller makes sure that it was not granted.
-func (s *poolState) abandon(w *waiter) {
+func (s *poolState) abandon(now time.Time, w *waiter) {
 	w.gone = true
 	s.waiting--
+	s.dispatch(now) // it may have kept smaller requests behind it waiting
 }
 
 // release ends a request and serves those that wait.
-func (s *poolState) release(now time.Time, got slot, w *waiter, v verdict, reason string, retryAfter time.Duration) {
+func (s *poolState) release(now time.Time, got slot, w *waiter, e ended) {
 	m := &s.members[got.member]
 	m.inFlight--
 	if got.probe {
 		m.probing = false
 	}
-	switch v {
+	switch e.verdict {
 	case alive:
 		m.failures, m.ejected, m.cooldown, m.reason = 0, false, 0, ""
+	case limited:
+		m.failures, m.ejected, m.cooldown, m.reason = 0, false, 0, ""
+		if s.refused.IsZero() {
+			s.refused = now
+		}
+		m.throttle.correct(got.tokens, 0)
+		m.throttle.refuse(now, got.epoch, m.inFlight+1, e.after)
+		if len(s.members) > 1 {
+			s.scatter(now, got.member)
+		}
 	case failing, unfit:
 		m.failed++
 		m.failures++
 		s.sticky.forget(w.affinity, got.member)
 		base := s.config.Cooldown
-		if v == unfit {
+		if e.verdict == unfit {
 			base = max(base, s.config.MaxCooldown/5)
 		}
 		switch {
 		case m.ejected && (got.probe || !now.Before(m.until)):
-			s.eject(now, got.member, max(m.cooldown*2, base, retryAfter), reason)
-		case !m.ejected && (v == unfit || m.failures >= s.config.MaxFailures):
-			s.eject(now, got.member, max(base, retryAfter), reason)
+			s.eject(now, got.member, max(m.cooldown*2, base, e.after), e.reason)
+		case !m.ejected && (e.verdict == unfit || m.failures >= s.config.MaxFailures):
+			s.eject(now, got.member, max(base, e.after), e.reason)
 		}
 	case unknown:
+	}
+	if e.answered {
+		s.refused = time.Time{}
+		m.throttle.succeed(now.Sub(got.at))
+		if n := e.prompt + e.completion; n > 0 {
+			m.throttle.cost.learn(w.size, e.prompt, e.completion)
+			m.throttle.correct(got.tokens, float64(n))
+		}
 	}
 	s.dispatch(now)
 }
@@ -180,21 +263,25 @@ func (s *poolState) eject(now time.Time, i int, cooldown time.Duration, reason s
 	m.ejected, m.reason = true, reason
 	m.cooldown = min(cooldown, s.config.MaxCooldown)
 	m.until = now.Add(m.cooldown)
-	// What waits for this server goes elsewhere, in its old order.
-	moved := m.bound.drain()
+	s.scatter(now, i)
+}
+
+// scatter sends what waits for a server elsewhere, in its old order.
+func (s *poolState) scatter(now time.Time, i int) {
+	moved := s.members[i].bound.drain()
 	for _, w := range moved {
 		if got, queue := s.place(now, w); queue == nil {
-			s.serve(w, got)
+			s.serve(now, w, got)
 		} else {
 			queue.insert(w)
 		}
 	}
 }
 
-func (s *poolState) serve(w *waiter, got slot) {
+func (s *poolState) serve(now time.Time, w *waiter, got slot) {
 	s.waiting--
-	s.grant(w, got)
-	w.granted <- got // has room for one and is written once
+	s.grant(now, w, got)
+	w.granted <- got.taken(now, w, &s.members[got.member]) // has room for one and is written once
 }
 
 // dispatch serves waiting requests in order of arrival as far as slots are free.
@@ -214,137 +301,110 @@ func (s *poolState) dispatch(now time.Time) {
 		}
 		consider(&s.anywhere)
 		for i := range s.members {
-			if s.members[i].free() || s.members[i].ejected {
+			if s.members[i].room() || s.members[i].ejected {
 				consider(&s.members[i].bound)
 			}
 		}
 		if oldest == nil {
-			return
+			break
 		}
 		from.pop()
-		s.serve(oldest, to)
+		s.serve(now, oldest, to)
 	}
+	s.mark(now)
 }
 
-// nextReturn gives the earliest end of a cool-down that is still to come.
+// nextReturn gives the earliest moment at which time alone frees a server: the end of a
+// cool-down, or of a wait for its rate.
 func (s *poolState) nextReturn(now time.Time) (time.Time, bool) {
 	var next time.Time
+	sooner := func(at time.Time) {
+		if at.After(now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
 	for i := range s.members {
 		m := &s.members[i]
-		if m.ejected && !m.probing && m.until.After(now) && (next.IsZero() || m.until.Before(next)) {
-			next = m.until
+		if m.ejected && !m.probing {
+			sooner(m.until)
+		}
+		if wait, ok := s.heldBy(now, i); ok {
+			sooner(now.Add(wait))
 		}
 	}
 	return next, !next.IsZero()
 }
 
-// waitQueue is a first-in, first-out queue whose waiters may leave early.
-type waitQueue struct {
-	list []*waiter
-	head int
-}
-
-func (q *waitQueue) push(w *waiter) {
-	if len(q.list) == cap(q.list) && len(q.list) >= 64 {
-		q.compact()
-	}
-	q.list = append(q.list, w)
-}
-
-// insert puts a waiter at its place by order of arrival.
-func (q *waitQueue) insert(w *waiter) {
-	q.compact()
-	at, _ := slices.BinarySearchFunc(q.list, w.sequence, func(other *waiter, sequence uint64) int {
-		if other.sequence < sequence {
-			return -1
-		}
-		return 1
-	})
-	q.list = slices.Insert(q.list, at, w)
-}
-
-func (q *waitQueue) peek() *waiter {
-	for q.head < len(q.list) {
-		if w := q.list[q.head]; !w.gone {
-			return w
-		}
-		q.pop()
-	}
-	return nil
-}
-
-func (q *waitQueue) pop() {
-	q.list[q.head] = nil
-	if q.head++; q.head == len(q.list) {
-		q.list, q.head = q.list[:0], 0
-	}
-}
-
-// compact drops served and gone waiters.
-func (q *waitQueue) compact() {
-	kept := q.list[:0]
-	for _, w := range q.list[q.head:] {
-		if !w.gone {
-			kept = append(kept, w)
-		}
-	}
-	clear(q.list[len(kept):])
-	q.list, q.head = kept, 0
-}
-
-func (q *waitQueue) drain() []*waiter {
-	q.compact()
-	drained := q.list
-	q.list = nil
-	return drained
-}
-
-func (q *waitQueue) len() int {
-	n := 0
-	for _, w := range q.list[q.head:] {
-		if !w.gone {
-			n++
-		}
-	}
-	return n
-}
-
-// affinities remembers which server serves which rollout. It forgets the
-// rollouts that were quiet longest: when the newer half is full it becomes the
-// older one, so that memory stays bounded without anyone reporting ends.
-type affinities struct {
-	newer, older map[string]int
-	half         int // size of one half, 0 means 65,536
-}
-
-func (a *affinities) get(key string) (int, bool) {
-	if key == "" {
+// heldBy returns whether the rate of a server holds back a request that could be sent
+// there otherwise, and how long; 0 when it waits for the end of another request.
+func (s *poolState) heldBy(now time.Time, i int) (time.Duration, bool) {
+	m := &s.members[i]
+	if m.throttle.idle() || !m.room() {
 		return 0, false
 	}
-	if i, ok := a.newer[key]; ok {
-		return i, true
+	wait, held := time.Duration(0), false
+	for j := -1; j < len(s.members); j++ {
+		q := &s.anywhere
+		if j >= 0 {
+			q = &s.members[j].bound
+		}
+		w := q.peek()
+		if w == nil || w.excludes(i) {
+			continue
+		}
+		if j >= 0 && j != i {
+			// A rollout may have moved to this server while an earlier request of it waits.
+			if at, ok := s.sticky.get(w.affinity); !ok || at != i {
+				continue
+			}
+		}
+		d := m.throttle.wait(now, m.throttle.cost.tokens(w.size))
+		if m.throttle.full(m.inFlight) {
+			d = 0 // time alone doesn't help
+		} else if d == 0 {
+			continue
+		}
+		if !held || d < wait {
+			wait = d
+		}
+		held = true
 	}
-	i, ok := a.older[key]
-	return i, ok
+	return wait, held
 }
 
-func (a *affinities) set(key string, member int) {
-	if key == "" {
-		return
+// mark lets the clock of held-back requests run or stand still from now on.
+func (s *poolState) mark(now time.Time) {
+	holding := false
+	for i := range s.members {
+		if s.waiting == 0 {
+			break
+		}
+		if _, holding = s.heldBy(now, i); holding {
+			break
+		}
 	}
-	half := a.half
-	if half == 0 {
-		half = 1 << 16
-	}
-	if a.newer == nil || len(a.newer) >= half {
-		a.newer, a.older = make(map[string]int), a.newer
-	}
-	a.newer[key] = member
+	s.held.set(now, holding)
 }
 
-func (a *affinities) forget(key string, member int) {
-	if i, ok := a.get(key); ok && i == member {
-		delete(a.newer, key)
-		delete(a.older, key)
+// heldClock runs while requests are held back.
+type heldClock struct {
+	total time.Duration
+	since time.Time // zero while it stands still
+}
+
+func (c *heldClock) set(now time.Time, running bool) {
+	switch {
+	case running && c.since.IsZero():
+		c.since = now
+	case !running && !c.since.IsZero():
+		c.total += now.Sub(c.since)
+		c.since = time.Time{}
 	}
+}
+
+func (c *heldClock) read(now time.Time) time.Duration {
+	if c.since.IsZero() {
+		return c.total
+	}
+	return c.total + now.Sub(c.since)
 }

@@ -21,6 +21,11 @@ func TestPoolStateKeepsItsPromises(t *testing.T) {
 			s.members = append(s.members, memberState{
 				weight: float64(rapid.IntRange(1, 3).Draw(t, "weight")), limit: rapid.IntRange(0, 3).Draw(t, "limit"),
 			})
+			m := &s.members[len(s.members)-1]
+			m.throttle = newThrottle(Rates{
+				RequestsPerMinute: float64(rapid.SampledFrom([]int{0, 0, 1, 60}).Draw(t, "requests")),
+				TokensPerMinute:   float64(rapid.SampledFrom([]int{0, 0, 10, 6000}).Draw(t, "tokens")),
+			}, m.limit)
 		}
 		type running struct {
 			w   *waiter
@@ -45,6 +50,7 @@ func TestPoolStateKeepsItsPromises(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"request": func(t *rapid.T) {
 				w := &waiter{affinity: rapid.SampledFrom([]string{"", "", "a", "b", "c"}).Draw(t, "affinity")}
+				w.size = size{bytes: rapid.IntRange(0, 3000).Draw(t, "bytes")}
 				if len(s.members) > 1 && rapid.IntRange(0, 4).Draw(t, "failover") == 0 {
 					w.tried = make([]bool, len(s.members))
 					w.tried[rapid.IntRange(0, len(s.members)-1).Draw(t, "tried")] = true
@@ -54,6 +60,7 @@ func TestPoolStateKeepsItsPromises(t *testing.T) {
 				} else {
 					waiting = append(waiting, w)
 				}
+				collect() // time has passed for those that wait, too
 			},
 			"end": func(t *rapid.T) {
 				if len(flying) == 0 {
@@ -62,8 +69,12 @@ func TestPoolStateKeepsItsPromises(t *testing.T) {
 				i := rapid.IntRange(0, len(flying)-1).Draw(t, "which")
 				r := flying[i]
 				flying = slices.Delete(flying, i, i+1)
-				v := rapid.SampledFrom([]verdict{alive, alive, failing, failing, unfit, unknown}).Draw(t, "verdict")
-				s.release(now, r.got, r.w, v, "reason", time.Duration(rapid.IntRange(0, 20).Draw(t, "after"))*time.Second)
+				v := rapid.SampledFrom([]verdict{alive, alive, failing, failing, unfit, unknown, limited}).Draw(t, "verdict")
+				e := ended{verdict: v, reason: "reason", after: time.Duration(rapid.IntRange(0, 20).Draw(t, "after")) * time.Second}
+				if v == alive {
+					e.answered, e.prompt, e.completion = true, int64(rapid.IntRange(0, 500).Draw(t, "prompt")), int64(rapid.IntRange(0, 500).Draw(t, "completion"))
+				}
+				s.release(now, r.got, r.w, e)
 				collect()
 			},
 			"leave": func(t *rapid.T) {
@@ -71,8 +82,10 @@ func TestPoolStateKeepsItsPromises(t *testing.T) {
 					t.Skip("nobody waits")
 				}
 				i := rapid.IntRange(0, len(waiting)-1).Draw(t, "which")
-				s.abandon(waiting[i])
+				w := waiting[i]
 				waiting = slices.Delete(waiting, i, i+1)
+				s.abandon(now, w)
+				collect()
 			},
 			"time": func(t *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "seconds")) * time.Second)
@@ -116,7 +129,7 @@ func TestPoolStateKeepsItsPromises(t *testing.T) {
 				// The oldest of the common queue must not wait next to a free healthy server.
 				if w := s.anywhere.peek(); w != nil {
 					for i := range s.members {
-						if m := &s.members[i]; !m.ejected && m.free() {
+						if m := &s.members[i]; !m.ejected && m.free(now, w) {
 							if at, ok := s.sticky.get(w.affinity); !ok || at == i {
 								t.Fatalf("a request waits while server %d is free: %s", i, fmt.Sprintf("%+v", s.members))
 							}
@@ -125,15 +138,25 @@ func TestPoolStateKeepsItsPromises(t *testing.T) {
 				}
 			},
 		})
-		// Once all requests end well, nobody is left behind.
-		for len(flying) > 0 {
-			r := flying[0]
-			flying = flying[1:]
-			s.release(now, r.got, r.w, alive, "", 0)
+		// Once all requests end well, nobody is left behind: time passes only to the
+		// moments at which the state machine asks to be woken.
+		for range 10_000 {
+			for len(flying) > 0 {
+				r := flying[0]
+				flying = flying[1:]
+				s.release(now, r.got, r.w, ended{verdict: alive, answered: true})
+				collect()
+			}
+			next, ok := s.nextReturn(now)
+			if len(waiting) == 0 || !ok {
+				break
+			}
+			now = next
+			s.dispatch(now)
 			collect()
 		}
 		if len(waiting) > 0 {
-			t.Fatalf("%d requests wait for ever", len(waiting))
+			t.Fatalf("%d requests wait for ever: %+v, at %v: %+v", len(waiting), waiting[0], now, s)
 		}
 	})
 }
@@ -156,7 +179,7 @@ func TestCommonWaitersAreServedInOrderOfArrival(t *testing.T) {
 	}
 	for i, w := range waiters {
 		if i%3 == 1 {
-			s.abandon(w)
+			s.abandon(now, w)
 		}
 	}
 	for i, w := range waiters {
@@ -164,7 +187,7 @@ func TestCommonWaitersAreServedInOrderOfArrival(t *testing.T) {
 			continue
 		}
 		require.Empty(t, w.granted)
-		s.release(now, slots[0], &waiter{}, alive, "", 0)
+		s.release(now, slots[0], &waiter{}, ended{verdict: alive})
 		slots = append(slots[1:], <-w.granted)
 	}
 	require.Zero(t, s.waiting)

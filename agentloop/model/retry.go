@@ -8,12 +8,18 @@ import (
 	"time"
 )
 
+// mostRefusals is how often one request is refused for its rate before others that get
+// through stop counting in its favour: some requests are too large for any rate.
+const mostRefusals = 100
+
 // RetryPolicy says how long and how often a failed request is sent again. The
 // zero value suits runs of many rollouts that should outlast a server's restart.
 type RetryPolicy struct {
 	// MaxElapsed ends the attempts: none begins later than this after the first
 	// failure, however long the request had run before. 0 means 10 minutes,
-	// negative no limit.
+	// negative no limit. For requests that a Pool refuses for their rate it counts
+	// from the last good answer that any request got: a server that serves others
+	// is not down.
 	MaxElapsed time.Duration
 	// BaseDelay is waited after the first failure and doubles with each further
 	// one up to MaxDelay; up to half of the delay is added at random. 0 means 1 s
@@ -60,6 +66,7 @@ func (e *AttemptsError) Unwrap() error { return e.Err }
 
 type retrying struct {
 	next   Client
+	pool   *Pool // next, when it is one: it knows when a refused request may be sent again
 	policy RetryPolicy
 }
 
@@ -81,7 +88,8 @@ func Retry(next Client, policy RetryPolicy) Client {
 	if policy.Random == nil {
 		policy.Random = rand.Float64
 	}
-	return &retrying{next, policy}
+	pool, _ := next.(*Pool)
+	return &retrying{next, pool, policy}
 }
 
 // CloseIdleConnections closes those of the client below.
@@ -93,16 +101,31 @@ func closeIdle(c Client) {
 	}
 }
 
+// attempts is the state of one request.
+type attempts struct {
+	start        time.Time
+	firstFailure time.Time // other than a refusal that the pool waits out
+	failures     int       // of that kind
+	refusals     int       // of the other
+	unreadable   int       // in a row
+	ticket       ticket
+}
+
+// send makes one attempt.
+func (r *retrying) send(ctx context.Context, req *Request, a *attempts) (*Response, error) {
+	if r.pool == nil {
+		return r.next.Complete(ctx, req)
+	}
+	return r.pool.completeAgain(ctx, req, &a.ticket)
+}
+
 // Complete sends the request until it succeeds, can't, or the policy ends it.
 func (r *retrying) Complete(ctx context.Context, req *Request) (*Response, error) {
-	var (
-		start        = time.Now()
-		firstFailure time.Time
-		waited       time.Duration
-		unreadable   int
-	)
+	a := &attempts{start: time.Now(), ticket: ticket{patience: max(0, r.policy.MaxElapsed)}}
+	var waited time.Duration
 	for attempt := 1; ; attempt++ {
-		resp, err := r.next.Complete(ctx, req)
+		sent := time.Now()
+		resp, err := r.send(ctx, req, a)
 		if err == nil {
 			resp.Attempts += attempt - 1
 			resp.Wait += waited
@@ -111,46 +134,40 @@ func (r *retrying) Complete(ctx context.Context, req *Request) (*Response, error
 		var failure *Error
 		retryable := errors.As(err, &failure) && failure.Retryable()
 		now := time.Now()
-		if attempt == 1 {
-			firstFailure = now
-		}
 		giveUp := func(reason string) error {
 			if attempt == 1 {
 				return err
 			}
-			return &AttemptsError{Attempts: attempt, Elapsed: now.Sub(start), Reason: reason, Err: err}
+			return &AttemptsError{Attempts: attempt, Elapsed: now.Sub(a.start), Reason: reason, Err: err}
 		}
 		if !retryable {
 			return nil, giveUp("trying again can't help")
 		}
 		if failure.Kind == KindInvalidResponse || failure.Kind == KindEmptyResponse {
-			unreadable++
+			a.unreadable++
 		} else {
-			unreadable = 0
+			a.unreadable = 0
 		}
 		switch {
 		case r.policy.MaxAttempts > 0 && attempt >= r.policy.MaxAttempts:
 			return nil, giveUp("no attempts left")
-		case r.policy.MaxUnreadable > 0 && unreadable >= r.policy.MaxUnreadable:
-			return nil, giveUp(fmt.Sprintf("%d answers in a row were of no use", unreadable))
+		case r.policy.MaxUnreadable > 0 && a.unreadable >= r.policy.MaxUnreadable:
+			return nil, giveUp(fmt.Sprintf("%d answers in a row were of no use", a.unreadable))
 		}
-		delay := r.delay(attempt)
-		if failure.RetryAfter > delay {
-			// The jitter spreads the rollouts that were all told the same time.
-			delay = failure.RetryAfter + time.Duration(r.policy.Random()*float64(r.delayBase(attempt))/2)
-		}
-		elapsed := now.Sub(firstFailure)
-		if left := r.policy.MaxElapsed - elapsed; r.policy.MaxElapsed > 0 {
-			if left <= 0 {
-				return nil, giveUp("the time for retries is over")
-			}
-			if failure.RetryAfter > left {
-				return nil, giveUp(fmt.Sprintf("the server asks to wait %s, longer than the %s left for retries", failure.RetryAfter, left.Round(time.Second)))
-			}
-			delay = min(delay, left)
+		delay, elapsed, reason := r.wait(now, a, failure)
+		if reason != "" {
+			return nil, giveUp(reason)
 		}
 		if r.policy.OnRetry != nil {
-			r.policy.OnRetry(RetryEvent{Err: failure, Attempt: attempt, Delay: delay, Elapsed: elapsed, Affinity: req.Affinity})
+			shown := delay
+			if delay == 0 {
+				shown = failure.RetryAfter
+			}
+			r.policy.OnRetry(RetryEvent{Err: failure, Attempt: attempt, Delay: shown, Elapsed: elapsed, Affinity: req.Affinity})
+		}
+		if delay == 0 {
+			waited += now.Sub(sent) // the pool counts the rest
+			continue
 		}
 		timer := time.NewTimer(delay)
 		select {
@@ -164,6 +181,44 @@ func (r *retrying) Complete(ctx context.Context, req *Request) (*Response, error
 		}
 		waited += time.Since(now)
 	}
+}
+
+// wait decides how long to wait after a failure: 0 when the pool does. elapsed is the
+// time that counts against MaxElapsed. A reason ends the attempts.
+func (r *retrying) wait(now time.Time, a *attempts, failure *Error) (delay, elapsed time.Duration, reason string) {
+	if r.pool != nil && failure.limits() {
+		if a.refusals++; a.refusals%3 == 0 {
+			a.ticket.place = 0 // it may be at fault itself: those behind it come first
+		}
+		since := a.start
+		if refused := r.pool.refusedSince(); refused.After(since) {
+			since = refused
+		}
+		if a.refusals >= mostRefusals && now.Sub(a.start) >= 3*r.policy.MaxElapsed {
+			since = a.start
+		}
+		elapsed = now.Sub(since)
+	} else {
+		if a.failures++; a.failures == 1 {
+			a.firstFailure = now
+		}
+		elapsed = now.Sub(a.firstFailure)
+		delay = r.delay(a.failures)
+		if failure.RetryAfter > delay {
+			// The jitter spreads the rollouts that were all told the same time.
+			delay = failure.RetryAfter + time.Duration(r.policy.Random()*float64(r.delayBase(a.failures))/2)
+		}
+	}
+	if left := r.policy.MaxElapsed - elapsed; r.policy.MaxElapsed > 0 {
+		if left <= 0 {
+			return 0, elapsed, "the time for retries is over"
+		}
+		if failure.RetryAfter > left {
+			return 0, elapsed, fmt.Sprintf("the server asks to wait %s, longer than the %s left for retries", failure.RetryAfter, left.Round(time.Second))
+		}
+		delay = min(delay, left)
+	}
+	return delay, elapsed, ""
 }
 
 // delayBase is the wait after the given attempt without jitter.

@@ -39,6 +39,7 @@ type Server struct {
 	MaxAnswer    int64         // largest answer in bytes; 0 means DefaultMaxAnswer
 
 	MaxConcurrent int     // requests in flight in a pool; 0 means DefaultMaxConcurrent, negative no limit
+	Rates         Rates   // what a pool sends per minute
 	Weight        float64 // share of the load in a pool; 0 means 1
 
 	// Price is what the server charges, for what pools book to an Account; nil is unknown.

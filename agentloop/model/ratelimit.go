@@ -1,0 +1,280 @@
+package model
+
+import (
+	"math"
+	"time"
+)
+
+// Rates bounds what is sent to one server. The zero value bounds nothing.
+type Rates struct {
+	RequestsPerMinute float64 // 0 means no limit
+	TokensPerMinute   float64 // prompts and completions together; 0 means no limit
+}
+
+const (
+	// burst is how many seconds of its rate a bucket holds: what may go out at once
+	// after a quiet time. Providers that count per minute refill all the time, so a
+	// bucket of a whole minute would be refused.
+	burst = 5.0
+	// shortestPause and longestPause bound the wait after a refusal that names none.
+	// It doubles while nothing gets through.
+	shortestPause, longestPause = time.Second, time.Minute
+	// paceGrowth is by which share a learned rate grows in a second, to find out when
+	// the server takes more.
+	paceGrowth = 0.02
+	// paceBurst is how many seconds of a learned rate may go out at once.
+	paceBurst = 0.25
+)
+
+// bucket is a token bucket. Its level may fall below zero: what cost more than was
+// thought is paid back before the next request goes out.
+type bucket struct {
+	perSecond float64 // 0 means no limit
+	capacity  float64
+	level     float64
+	at        time.Time // of level; zero before the first use, when the bucket is full
+}
+
+func newBucket(perMinute float64) bucket {
+	rate := perMinute / 60
+	return bucket{perSecond: rate, capacity: max(1, rate*burst), level: max(1, rate*burst)}
+}
+
+func (b *bucket) refill(now time.Time) {
+	if b.perSecond == 0 {
+		return
+	}
+	if !b.at.IsZero() {
+		if d := now.Sub(b.at).Seconds(); d > 0 { // a clock may be set back
+			b.level = min(b.capacity, b.level+d*b.perSecond)
+		}
+	}
+	b.at = now
+}
+
+// wait returns how long the cost can't be paid yet. What costs more than the bucket
+// holds is let through when it is full. The bucket must be refilled.
+func (b *bucket) wait(cost float64) time.Duration {
+	if b.perSecond == 0 {
+		return 0
+	}
+	missing := min(cost, b.capacity) - b.level
+	if missing < 1e-6 {
+		return 0
+	}
+	return time.Duration(math.Ceil(missing/b.perSecond*1e6)) * time.Microsecond
+}
+
+func (b *bucket) take(cost float64) {
+	if b.perSecond > 0 {
+		b.level -= cost
+	}
+}
+
+// throttle is what is known and configured about the rate that one server takes. It is
+// a pure state machine like poolState. Three things hold requests back:
+//
+//   - the configured rates, two buckets;
+//   - a pause after a refusal (429, or 503 with Retry-After), as long as the server asks;
+//   - what refusals teach: a window of requests at once that is halved by a refusal and
+//     grows while there are none, and the pace at which the server took requests between
+//     the last two refusals.
+type throttle struct {
+	limit            int // configured requests at once, 0 for none
+	requests, tokens bucket
+	cost             estimate
+
+	window    int    // requests at once; 0 means no refusal has taught one
+	before    int    // what was in flight at the cut that set the window
+	successes int    // since the window grew last
+	step      int    // by how much it grows next
+	epoch     uint64 // number of cuts: requests sent before the last one don't cut again
+
+	until  time.Time     // end of the pause
+	streak int           // refusals in a row between which nothing got through
+	pace   bucket        // the learned rate
+	answer time.Duration // how long a good answer takes, averaged
+
+	settling          bool      // the interval below ends with the pause
+	since             time.Time // begin of the interval that is measured
+	granted, declined int       // requests sent, and refused ones, in the interval
+	refusals          int64     // in all
+}
+
+func newThrottle(r Rates, limit int) throttle {
+	t := throttle{limit: limit, cost: estimate{perByte: 0.3, completion: 256}}
+	if r.RequestsPerMinute > 0 {
+		t.requests = newBucket(r.RequestsPerMinute)
+	}
+	if r.TokensPerMinute > 0 {
+		t.tokens = newBucket(r.TokensPerMinute)
+	}
+	return t
+}
+
+// idle says that nothing can hold a request back.
+func (t *throttle) idle() bool {
+	return t.window == 0 && t.requests.perSecond == 0 && t.tokens.perSecond == 0
+}
+
+// wait returns how long a request of that many tokens has to wait, for reasons that
+// time alone removes.
+func (t *throttle) wait(now time.Time, tokens float64) time.Duration {
+	if t.idle() {
+		return 0
+	}
+	if left := t.until.Sub(now); left > 0 {
+		return left
+	}
+	t.settle(now)
+	t.refill(now)
+	return max(t.requests.wait(1), t.tokens.wait(tokens), t.pace.wait(1))
+}
+
+func (t *throttle) refill(now time.Time) {
+	t.requests.refill(now)
+	t.tokens.refill(now)
+	if p := &t.pace; p.perSecond > 0 {
+		if d := now.Sub(p.at).Seconds(); d > 0 {
+			p.perSecond *= math.Exp(paceGrowth * min(d, 3600))
+			p.capacity = max(1, p.perSecond*paceBurst)
+		}
+		p.refill(now)
+		if p.perSecond > 1e6 { // grown beyond what any limit could mean
+			*p = bucket{}
+		}
+	}
+}
+
+// full says that the window has no room beside the requests in flight.
+func (t *throttle) full(inFlight int) bool { return t.window > 0 && inFlight >= t.window }
+
+// paused says that the server has asked for a pause that is not over.
+func (t *throttle) paused(now time.Time) bool { return t.until.After(now) }
+
+// grant takes what a request costs; wait has returned 0 for it.
+func (t *throttle) grant(now time.Time, tokens float64) {
+	if t.since.IsZero() {
+		t.since = now
+	}
+	t.granted++
+	if t.idle() {
+		return
+	}
+	t.requests.take(1)
+	t.tokens.take(tokens)
+	t.pace.take(1)
+}
+
+// correct replaces what a request was thought to cost by what it cost.
+func (t *throttle) correct(thought, real float64) { t.tokens.take(real - thought) }
+
+// succeed counts an answer that took so long, for the growth of the window.
+func (t *throttle) succeed(took time.Duration) {
+	if t.answer == 0 {
+		t.answer = took
+	}
+	t.answer += (took - t.answer) / 8
+	if t.window == 0 {
+		return
+	}
+	if t.successes++; t.successes < t.window {
+		return
+	}
+	t.successes = 0
+	t.widen(t.window + t.step)
+	t.step = min(2*t.step, t.window) // a long quiet time is not spent far below what the server takes
+}
+
+// widen sets the window, within what is configured.
+func (t *throttle) widen(n int) {
+	t.window = n
+	if t.limit > 0 {
+		t.window = min(n, t.limit)
+	}
+}
+
+// refuse records that the server refused a request which was sent in the given epoch.
+// inFlight counts that request too. asked is how long the server wants to be left
+// alone, 0 when it doesn't say.
+func (t *throttle) refuse(now time.Time, epoch uint64, inFlight int, asked time.Duration) {
+	t.refusals++
+	t.declined++
+	if epoch == t.epoch {
+		t.epoch++
+		t.before = inFlight
+		if t.window > 0 {
+			t.before = min(t.before, t.window)
+		}
+		t.widen(max(1, t.before/2, t.carried()))
+		t.successes, t.step = 0, 1
+		backoff := min(longestPause, shortestPause<<min(t.streak, 10))
+		if asked == 0 || t.streak > 0 && asked < backoff {
+			asked = backoff
+		}
+		t.settling = true
+	}
+	if until := now.Add(asked); until.After(t.until) {
+		t.until = until
+	}
+}
+
+// carried is how many requests are in flight at the learned pace (Little's law): the
+// server has taken that many, so that fewer would only leave it idle. 0 is unknown.
+func (t *throttle) carried() int {
+	return int(t.pace.perSecond * t.answer.Seconds())
+}
+
+// settle ends the interval that a refusal ended. At both of its ends the server's own
+// bucket was empty, so that what it took in between is the rate it allows. The interval
+// lasts until the end of the pause, when the refusals on their way have arrived.
+func (t *throttle) settle(now time.Time) {
+	if !t.settling {
+		return
+	}
+	t.settling = false
+	took := t.granted - t.declined
+	if elapsed := now.Sub(t.since).Seconds(); took > 0 && elapsed > 0 {
+		t.streak = 0
+		rate := float64(took) / elapsed
+		t.pace = bucket{perSecond: rate, capacity: max(1, rate*paceBurst), level: 1, at: now}
+		t.widen(max(t.window, t.carried()))
+	} else {
+		t.streak++
+	}
+	t.since, t.granted, t.declined = now, 0, 0
+}
+
+// estimate predicts the tokens of a request from what earlier ones cost.
+type estimate struct {
+	perByte    float64 // tokens of the prompt per byte of its JSON
+	completion float64 // tokens of an answer
+	seen       bool
+}
+
+// size is what is known of a request before it is sent.
+type size struct {
+	bytes     int // of messages and tools
+	tokens    int // of a prompt of token ids
+	maxTokens int // limit of the answer, 0 for none
+}
+
+func (e *estimate) tokens(s size) float64 {
+	completion := e.completion
+	if s.maxTokens > 0 {
+		completion = min(completion, float64(s.maxTokens))
+	}
+	return float64(s.tokens) + e.perByte*float64(s.bytes) + completion
+}
+
+// learn takes in what an answer cost.
+func (e *estimate) learn(s size, prompt, completion int64) {
+	share := 0.1
+	if !e.seen {
+		share, e.seen = 1, true
+	}
+	if s.bytes > 0 && prompt > 0 {
+		e.perByte += share * (float64(prompt)/float64(s.bytes) - e.perByte)
+	}
+	e.completion += share * (float64(completion) - e.completion)
+}
