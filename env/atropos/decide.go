@@ -272,7 +272,9 @@ func (s *State) WorkerStatus(envID int64, now time.Time) (EnvStatus, *Event, err
 		own = &tally{}
 	}
 	var event *Event
-	if largest := own.largest(); largest > w.GroupSize {
+	largest := max(own.largest(), w.GroupSize)
+	if largest > w.GroupSize && s.rules.StrictPacking {
+		// Groups of the size that the worker said then wait in its buffer for others.
 		event = s.apply(&Event{Op: OpSize, Env: index, Size: largest})
 	}
 	var others int64
@@ -288,7 +290,7 @@ func (s *State) WorkerStatus(envID int64, now time.Time) (EnvStatus, *Event, err
 			others += max(0, (t.Sequences+m-1)/m*m-reserved)
 		}
 	}
-	unit := max(1, w.GroupSize)
+	unit := max(1, largest)
 	reply.QueueSize = (own.Sequences + others) / unit
 	reply.SelfQueueSize = own.Sequences / unit
 	return reply, event, nil

@@ -325,6 +325,17 @@ func TestGroupsThatNothingFillsUpLeaveTheBuffer(t *testing.T) {
 	require.Equal(t, `{"batch":null}`, strict.get("/batch"), "as the original")
 }
 
+func TestALargeGroupDoesNotMakeTheOthersWait(t *testing.T) {
+	f := open(t, Config{})
+	f.post("/register", withBatchSize("8"))
+	f.get("/batch")
+	f.post("/register-env", worker("2", ""))
+	f.post("/scored_data", group(2, "5", `,"env_id":0`))
+	f.post("/scored_data", group(3, "5", `,"env_id":0`))
+	require.Contains(t, f.get("/status-env?env_id=0"), `"queue_size":1,"unallocated_fraction":1.0,"self_queue_size":1,"max_group_size":3,`, "in groups of three")
+	require.Equal(t, `{"status":"received"}`, f.post("/scored_data", group(2, "6", `,"env_id":0`)))
+}
+
 // The clock of the test jumps as one that somebody sets; that of the server never
 // does, which is why the jumps can only be made here.
 func TestJumpsOfTheClockLoseNothing(t *testing.T) {

@@ -251,7 +251,7 @@ func TestEverythingSurvivesARestart(t *testing.T) {
 func TestABatchThatBrokeOffIsDeliveredAgain(t *testing.T) {
 	f := open(t, Config{})
 	f.post("/register", withBatchSize("8"))
-	long := `,"messages":[[{"role":"user","content":"` + noise(4<<20) + `"}]]`
+	long := `,"messages":[[{"role":"user","content":"` + noise(2<<20) + `"}]]`
 	for range 8 {
 		f.post("/scored_data", group(1, "5", long))
 	}
