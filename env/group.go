@@ -25,6 +25,7 @@ type group struct {
 	toolset  *chat.Toolset
 	toolsets []string
 	pending  atomic.Int64 // rollouts of this session not yet durable
+	clock    groupClock
 }
 
 func (g *group) key(attempt int) trajectories.Key {

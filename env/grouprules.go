@@ -22,6 +22,7 @@ type DropReason string
 // just the rollout where groups may be partial.
 const (
 	DropMissingMember DropReason = "missing_member"         // a rollout ended without a score
+	DropGroupTimeout  DropReason = "worker_timeout"         // the time limit of the group ended a rollout
 	DropNotTrainable  DropReason = "not_trainable"          // a rollout's tokens are incomplete or unknown
 	DropTooLong       DropReason = "too_long"               // a sequence is longer than the trainer takes
 	DropTruncated     DropReason = "truncated"              // a rollout's last answer was cut off
@@ -39,7 +40,7 @@ const (
 // DropReasons lists every reason in the order reports show them.
 func DropReasons() []DropReason {
 	return []DropReason{
-		DropEqualScores, DropMissingMember, DropTooFewMembers, DropNotTrainable, DropMixedTokens, DropTooLong, DropTruncated,
+		DropEqualScores, DropMissingMember, DropGroupTimeout, DropTooFewMembers, DropNotTrainable, DropMixedTokens, DropTooLong, DropTruncated,
 		DropFewTokens, DropDiscarded, DropWrongSize, DropInvalid, DropEnvironmentError,
 	}
 }
@@ -175,6 +176,9 @@ func (r GroupRules) sift(members []*trajectories.Rollout, discard func(*trajecto
 
 // judgeMember says what keeps one rollout from being trained on; "" when nothing does.
 func (r GroupRules) judgeMember(m *trajectories.Rollout) (DropReason, string) {
+	if m.Score == nil && m.Error != nil && m.Error.Class == classGroupTimeout {
+		return DropGroupTimeout, fmt.Sprintf("attempt %d was cut off: %s", m.Attempt, m.Error.Message)
+	}
 	if m.Score == nil {
 		return DropMissingMember, fmt.Sprintf("attempt %d ended as %s", m.Attempt, m.Outcome)
 	}

@@ -391,7 +391,7 @@ func (r *Runner) start(ctx context.Context, a assignment) error {
 func (r *Runner) worker(ctx context.Context, a assignment) {
 	defer r.wg.Done()
 	for more := true; more; a, more = <-r.work {
-		rec := r.withRetries(ctx, a)
+		rec := r.withinGroupTime(ctx, a)
 		r.ahead.over(a.group)
 		r.record(a.group, rec)
 	}
