@@ -1,6 +1,7 @@
 package tracking
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 )
@@ -26,6 +29,7 @@ type JSONL struct {
 	metrics *lineFile
 	tables  *lineFile // nil until there is a table
 	dir     string
+	first   int // step of the last log of an earlier session
 	buf     []byte
 }
 
@@ -39,8 +43,15 @@ func NewJSONL(dir string, now func() time.Time) (*JSONL, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &JSONL{now: now, metrics: metrics, dir: dir}, nil
+	step, err := metrics.lastStep()
+	if err != nil {
+		return nil, errors.Join(err, metrics.close())
+	}
+	return &JSONL{now: now, metrics: metrics, dir: dir, first: step}, nil
 }
+
+// LastStep returns the step of the last log of earlier sessions, 0 without any.
+func (j *JSONL) LastStep() int { return j.first }
 
 // Log implements Sink.
 func (j *JSONL) Log(step int, metrics []Metric, tables []Table) error {
@@ -180,6 +191,19 @@ func lastNewline(f *os.File) (int64, error) {
 		end -= n
 	}
 	return 0, nil
+}
+
+// lastStep returns the member _step of the last line, 0 without one.
+func (l *lineFile) lastStep() (int, error) {
+	const longest = 1 << 20 // of a log; a longer last line counts as having no step
+	start := max(0, l.end-longest)
+	tail := make([]byte, l.end-start)
+	if _, err := l.f.ReadAt(tail, start); err != nil && err != io.EOF {
+		return 0, fmt.Errorf("go on with %s: %w", l.f.Name(), err)
+	}
+	tail = bytes.TrimSuffix(tail, []byte("\n"))
+	step := gjson.GetBytes(tail[bytes.LastIndexByte(tail, '\n')+1:], "_step").Int()
+	return int(max(0, step)), nil
 }
 
 // append writes a line. One that could be written in part only is taken back.

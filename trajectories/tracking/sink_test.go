@@ -49,6 +49,7 @@ func TestJSONLGoesOnAfterATornLine(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
 			j, err := NewJSONL(filepath.Dir(path), nil)
 			require.NoError(t, err)
+			require.Equal(t, strings.Count(content, "\n"), j.LastStep())
 			require.NoError(t, j.Log(2, []Metric{{"a", 1}}, nil))
 			require.NoError(t, j.Close())
 			got := lines(t, path)

@@ -12,6 +12,9 @@ import (
 // WindowConfig says what a Window keeps.
 type WindowConfig struct {
 	Prefix string // of the names, before the slash; "" is train
+	// Sent and Rejected name the counts of what was sent and rejected; "" is
+	// items_sent_to_api and items_rejected.
+	Sent, Rejected string
 	// Groups is how many groups the table of rollouts keeps, the latest ones; 0 keeps none.
 	Groups int
 	// PerGroup is how many rollouts of a group it shows; 0 shows none, negative all.
@@ -44,6 +47,8 @@ type Window struct {
 	groups      [][]RolloutRow
 	samples     map[string]*distribution
 	sampleOrder []string
+	counts      map[string]float64
+	countOrder  []string
 	sent        int
 	rejected    map[string]int
 	reasons     []string
@@ -66,7 +71,13 @@ func NewWindow(config WindowConfig) *Window {
 	if config.Requests <= 0 {
 		config.Requests = 1000
 	}
-	w := &Window{config: config, rejected: make(map[string]int)}
+	if config.Sent == "" {
+		config.Sent = "items_sent_to_api"
+	}
+	if config.Rejected == "" {
+		config.Rejected = "items_rejected"
+	}
+	w := &Window{config: config, rejected: make(map[string]int), counts: make(map[string]float64)}
 	w.reset()
 	return w
 }
@@ -76,6 +87,9 @@ func (w *Window) reset() {
 	w.samples, w.sampleOrder, w.sent = make(map[string]*distribution), nil, 0
 	for reason := range w.rejected {
 		w.rejected[reason] = 0
+	}
+	for name := range w.counts {
+		w.counts[name] = 0
 	}
 }
 
@@ -111,6 +125,17 @@ func (w *Window) sample(name string, value float64) {
 		w.sampleOrder = append(w.sampleOrder, name)
 	}
 	d.add(value)
+}
+
+// Count adds to a figure that is a sum, for example of tokens. A name that was counted
+// once is there with every log, 0 where nothing was added.
+func (w *Window) Count(name string, n float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, known := w.counts[name]; !known {
+		w.countOrder = append(w.countOrder, name)
+	}
+	w.counts[name] += n
 }
 
 // Sent counts a group that went to the trainer or into the group file, and how long it
@@ -229,9 +254,12 @@ func (w *Window) Flush() ([]Metric, []Table) {
 	for _, count := range w.rejected {
 		rejected += count
 	}
-	metrics = append(metrics, Metric{prefix + "items_sent_to_api", float64(w.sent)}, Metric{prefix + "items_rejected", float64(rejected)})
+	metrics = append(metrics, Metric{prefix + w.config.Sent, float64(w.sent)}, Metric{prefix + w.config.Rejected, float64(rejected)})
 	for _, reason := range w.reasons {
-		metrics = append(metrics, Metric{prefix + "groups_dropped/" + reason, float64(w.rejected[reason])})
+		metrics = append(metrics, Metric{w.config.Prefix + "_window/rejected/" + reason, float64(w.rejected[reason])})
+	}
+	for _, name := range w.countOrder {
+		metrics = append(metrics, Metric{name, w.counts[name]})
 	}
 	for _, name := range w.sampleOrder {
 		metrics = append(metrics, w.samples[name].metrics(name)...)

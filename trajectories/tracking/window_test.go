@@ -27,6 +27,8 @@ func TestAWindowGivesTheNamesOfTheOriginalFramework(t *testing.T) {
 	w.Sent(4 * time.Second)
 	w.Rejected("equal_scores", 6*time.Second)
 	w.Sample("train_perf/mainloop_timings", 0.5)
+	w.Count("train_window/prompt_tokens", 3)
+	w.Count("train_window/prompt_tokens", 4)
 	w.Request(0, false, 2*time.Second, 1)
 	w.Request(0, false, 4*time.Second, 2)
 	w.Request(1, true, time.Second, 1)
@@ -36,7 +38,7 @@ func TestAWindowGivesTheNamesOfTheOriginalFramework(t *testing.T) {
 	require.Equal(t, map[string]float64{
 		"train/completion_lengths": 55.25, "train/completion_lengths_std": 40.40652793794587,
 		"train/completion_lengths_max": 96, "train/completion_lengths_min": 10, "train/completion_lengths_p95": 96, "train/completion_lengths_near_limit": 0.25,
-		"train/items_sent_to_api": 2, "train/items_rejected": 1, "train/groups_dropped/equal_scores": 1,
+		"train/items_sent_to_api": 2, "train/items_rejected": 1, "train_window/prompt_tokens": 7, "train_window/rejected/equal_scores": 1,
 		"train_perf/task_duration_mean": 4, "train_perf/task_duration_std": 1.632993161855452, "train_perf/task_duration_max": 6, "train_perf/task_duration_min": 2,
 		"train_perf/succeeded_task_duration_mean": 3, "train_perf/succeeded_task_duration_std": 1, "train_perf/succeeded_task_duration_max": 4, "train_perf/succeeded_task_duration_min": 2,
 		"train_perf/failed_task_duration_mean": 6, "train_perf/failed_task_duration_std": 0, "train_perf/failed_task_duration_max": 6, "train_perf/failed_task_duration_min": 6,
@@ -49,7 +51,7 @@ func TestAWindowGivesTheNamesOfTheOriginalFramework(t *testing.T) {
 	metrics, _ = w.Flush()
 	got := byName(metrics)
 	require.Equal(t, 0.0, got["toy_0_train/items_sent_to_api"], "a window begins anew")
-	require.Equal(t, 0.0, got["toy_0_train/groups_dropped/equal_scores"], "a reason that was seen stays in the series")
+	require.Equal(t, 0.0, got["toy_0_train_window/rejected/equal_scores"], "a reason that was seen stays in the series")
 	require.NotContains(t, got, "toy_0_train/completion_lengths", "nothing is made up where nothing was measured")
 	require.Equal(t, 3.0, got["server/server_0_request_time_avg"], "servers are described by their latest requests")
 }
