@@ -63,7 +63,7 @@ func (j *job) startModel(ctx context.Context) (_ *modelClient, err error) {
 			return nil, fail(ExitUsage, fmt.Errorf("openai[%d].server_type: %s, but the servers before it are %s; use one kind of server in a run", i, s.ServerType, first))
 		}
 		m.rawText = s.ServerType != typeOpenAI
-		tokenExact = m.rawText && (tokenExact || i == 0) && !isReplay(s)
+		tokenExact = (tokenExact || i == 0) && samplesTokens(s)
 		base := s.BaseURL
 		scheme, script, embedded := s.Embedded()
 		if embedded && scheme == replayScheme {

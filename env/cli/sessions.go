@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/hermes-env/hermes-env/agentloop/model"
+	"github.com/hermes-env/hermes-env/agentloop/model/replay"
 	"github.com/hermes-env/hermes-env/agentloop/model/tokens"
 	"github.com/hermes-env/hermes-env/env/config"
 	"github.com/hermes-env/hermes-env/env/dataset/hub"
@@ -25,9 +26,10 @@ const (
 
 func serverTypes() []string { return []string{typeOpenAI, typeVLLM, typeSGLang, typeGenerate} }
 
-// samplesTokens says whether the rollouts of a server have exact tokens.
+// samplesTokens says whether the rollouts of a server have exact tokens. The embedded
+// model has them behind /generate only.
 func samplesTokens(s config.Server) bool {
-	return s.ServerType != typeOpenAI && !isReplay(s)
+	return s.ServerType == typeGenerate || s.ServerType != typeOpenAI && !isReplay(s)
 }
 
 func isReplay(s config.Server) bool {
@@ -109,6 +111,9 @@ func named(name string) string {
 
 // localRenderer loads tokenizer and template from a folder, the hub's cache or the hub.
 func (j *job) localRenderer(ctx context.Context, s config.Server) (*tokens.Local, error) {
+	if isReplay(s) {
+		return replayRenderer()
+	}
 	name, key := named(s.TokenizerName), "openai.tokenizer_name"
 	if name == "" {
 		name, key = named(j.cfg.Env.TokenizerName), "env.tokenizer_name"
@@ -130,6 +135,19 @@ func (j *job) localRenderer(ctx context.Context, s config.Server) (*tokens.Local
 		return nil, fail(ExitUsage, fmt.Errorf("%s: %w", key, err))
 	}
 	return local, nil
+}
+
+// replayRenderer is tokenizer and template of the embedded model.
+func replayRenderer() (_ *tokens.Local, err error) {
+	dir, err := os.MkdirTemp("", "hermes-env-replay-")
+	if err != nil {
+		return nil, fmt.Errorf("write the tokenizer of the replay model: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }() // it is read whole
+	if err := replay.WriteFolder(dir); err != nil {
+		return nil, err
+	}
+	return tokens.Open(dir)
 }
 
 // fetchTokenizer takes what belongs to the tokenizer of a model from the hub or its cache.

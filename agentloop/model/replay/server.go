@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/agentloop/chattemplate"
 	"github.com/tidwall/gjson"
 )
 
@@ -30,10 +31,12 @@ type Options struct {
 // tell later requests of the same conversation apart. For the same sequence of
 // requests the answers are the same.
 //
-// Token counts are estimates: the bytes of JSON divided by four, rounded up.
+// Token counts are estimates: the bytes of JSON divided by four, rounded up. They are
+// exact for /generate, whose tokens are bytes (WriteFolder).
 type Server struct {
 	script   *Script
 	matchers []matcher
+	template *chattemplate.Template // of WriteFolder
 	options  Options
 
 	mu     sync.Mutex
@@ -59,8 +62,12 @@ func New(script *Script, options Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
+	template, err := chattemplate.Parse("default", folderTemplate)
+	if err != nil {
+		return nil, fmt.Errorf("replay: %w", err)
+	}
 	return &Server{
-		script: script, matchers: matchers, options: options,
+		script: script, matchers: matchers, template: template, options: options,
 		opened: make(map[[sha256.Size]byte]int), closing: make(chan struct{}),
 	}, nil
 }
@@ -125,20 +132,24 @@ func (s *Server) shut() {
 
 const maxRequest = 256 << 20 // bytes
 
-// ServeHTTP answers POST /v1/chat/completions and GET /v1/models.
+// ServeHTTP answers POST /v1/chat/completions, POST /generate and GET /v1/models.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/v1/models" && r.Method == http.MethodGet:
 		body := chat.AppendString([]byte(`{"object":"list","data":[{"id":`), s.options.Model)
 		write(w, http.StatusOK, append(body, `,"object":"model","owned_by":"replay"}]}`...))
-	case r.URL.Path != "/v1/chat/completions":
-		refuse(w, http.StatusNotFound, "unknown_path", "the replay server has /v1/chat/completions and /v1/models, not "+r.URL.Path)
+	case r.URL.Path != "/v1/chat/completions" && r.URL.Path != "/generate":
+		refuse(w, http.StatusNotFound, "unknown_path", "the replay server has /v1/chat/completions, /generate and /v1/models, not "+r.URL.Path)
 	case r.Method != http.MethodPost:
 		refuse(w, http.StatusMethodNotAllowed, "method_not_allowed", "use POST")
 	default:
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 		if err != nil {
 			refuse(w, http.StatusRequestEntityTooLarge, "request_too_large", "the request could not be read: "+err.Error())
+			return
+		}
+		if r.URL.Path == "/generate" {
+			s.generate(r.Context(), w, body)
 			return
 		}
 		s.answer(r.Context(), w, body)
@@ -150,6 +161,8 @@ type request struct {
 	prompt    string
 	messages  int          // bytes of JSON
 	assistant []string     // raw assistant messages so far
+	sampled   []string     // in place of these, their texts
+	turns     int          // of the assistant so far
 	stamp     *[2]int      // conversation and variant, from the ids of earlier calls
 	model     gjson.Result // as asked for
 }
@@ -189,6 +202,7 @@ func readRequest(body []byte) (request, string) {
 	if !asked {
 		return r, "\"messages\" holds no user message"
 	}
+	r.turns = len(r.assistant)
 	return r, ""
 }
 
@@ -202,6 +216,20 @@ func (s *Server) answer(ctx context.Context, w http.ResponseWriter, body []byte)
 		refuse(w, http.StatusBadRequest, "invalid_request", problem)
 		return
 	}
+	if p, ok := s.play(ctx, w, &r); ok {
+		write(w, http.StatusOK, completion(&r, p.turn, s.options.Model, p.number, p.variant, r.turns))
+	}
+}
+
+// played is the turn that answers a request.
+type played struct {
+	turn            *Turn
+	number, variant int
+}
+
+// play finds the turn that answers a request and waits for as long as it takes; false
+// when the request was refused.
+func (s *Server) play(ctx context.Context, w http.ResponseWriter, r *request) (played, bool) {
 	conversation := -1
 	for i := range s.matchers {
 		if s.matchers[i].matches(r.prompt) {
@@ -212,17 +240,17 @@ func (s *Server) answer(ctx context.Context, w http.ResponseWriter, body []byte)
 	if conversation < 0 {
 		// Not 404: that would tell clients that the model or the path is wrong.
 		refuse(w, http.StatusUnprocessableEntity, "no_matching_conversation", "the replay script has no conversation for the prompt "+strconv.Quote(shorten(r.prompt, 200)))
-		return
+		return played{}, false
 	}
 	variants := s.script.Conversations[conversation].Variants
-	number, variant := s.choose(&r, variants)
-	turn := len(r.assistant)
+	number, variant := s.choose(r, variants)
+	turn := r.turns
 	if turn >= len(variants[variant].Turns) {
 		refuse(w, http.StatusUnprocessableEntity, "script_ended", fmt.Sprintf("variant %d of the replay script for the prompt %q has %d turns and was asked for turn %d",
 			variant+1, shorten(r.prompt, 80), len(variants[variant].Turns), turn+1))
-		return
+		return played{}, false
 	}
-	t := variants[variant].Turns[turn]
+	t := &variants[variant].Turns[turn]
 	if wait := s.options.Latency + t.Delay; wait > 0 {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
@@ -236,16 +264,16 @@ func (s *Server) answer(ctx context.Context, w http.ResponseWriter, body []byte)
 		}
 		if ended {
 			refuse(w, http.StatusServiceUnavailable, "closing", "the replay server is closing")
-			return
+			return played{}, false
 		}
 	}
-	write(w, http.StatusOK, completion(&r, &t, s.options.Model, number, variant, turn))
+	return played{t, number, variant}, true
 }
 
 // choose gives the number of the conversation among those with its prompt, and its variant.
 func (s *Server) choose(r *request, variants []Variant) (number, variant int) {
 	switch {
-	case len(r.assistant) == 0:
+	case r.turns == 0:
 		key := sha256.Sum256([]byte(r.prompt))
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -258,7 +286,11 @@ func (s *Server) choose(r *request, variants []Variant) (number, variant int) {
 	// A conversation without calls so far, or with an opening that was given:
 	// its texts tell the variant.
 	for i, v := range variants {
-		same := len(v.Turns) >= len(r.assistant)
+		same := len(v.Turns) >= r.turns
+		for j := 0; same && j < len(r.sampled); j++ {
+			text, err := s.text(&v.Turns[j])
+			same = err == nil && text == r.sampled[j]
+		}
 		for j := 0; same && j < len(r.assistant); j++ {
 			m, err := chat.Decode([]byte(r.assistant[j]))
 			same = err == nil && m.Text() == v.Turns[j].Content
