@@ -86,6 +86,7 @@ type Environment struct {
 var (
 	_ env.Evaluator        = (*Environment)(nil)
 	_ env.Sizer            = (*Environment)(nil)
+	_ env.Rewinder         = (*Environment)(nil)
 	_ env.TrainSizer       = (*Environment)(nil)
 	_ env.ContentKeyed     = (*Environment)(nil)
 	_ env.SandboxSpecifier = (*Environment)(nil)
@@ -244,6 +245,12 @@ func (e *Environment) NextItem(ctx context.Context) (env.Item, error) {
 		e.stop()
 		e.next = nil
 	}
+}
+
+// Rewind lets another epoch follow the last one.
+func (e *Environment) Rewind(context.Context) error {
+	e.own.Epochs = max(e.own.Epochs, e.epoch) + 1
+	return nil
 }
 
 // EvalItems yields the rows that evaluate runs.

@@ -39,6 +39,7 @@ type Environment struct {
 var (
 	_ env.Evaluator        = (*Environment)(nil)
 	_ env.Sizer            = (*Environment)(nil)
+	_ env.Rewinder         = (*Environment)(nil)
 	_ env.Aggregator       = (*Environment)(nil)
 	_ env.Grouper          = (*Environment)(nil)
 	_ env.SandboxSpecifier = (*Environment)(nil)
@@ -96,6 +97,12 @@ func (e *Environment) NextItem(context.Context) (env.Item, error) {
 	}
 	e.next++
 	return e.tasks[e.next-1].item(), nil
+}
+
+// Rewind begins with the first task again.
+func (e *Environment) Rewind(context.Context) error {
+	e.next = 0
+	return nil
 }
 
 // EvalItems yields the tasks.
