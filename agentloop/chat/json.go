@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
-
-	"github.com/tidwall/gjson"
 )
 
 // Marshal encodes v as compact JSON without HTML escaping and without a trailing newline.
@@ -85,13 +83,13 @@ func ParseObject(raw []byte) (Object, error) {
 	if !Valid(raw) {
 		return nil, fmt.Errorf("invalid JSON: %s", excerpt(raw))
 	}
-	parsed := gjson.ParseBytes(raw)
-	if !parsed.IsObject() {
+	own := bytes.Clone(bytes.TrimSpace(raw))
+	if own[0] != '{' {
 		return nil, fmt.Errorf("want a JSON object, got %s", excerpt(raw))
 	}
 	var o Object
-	parsed.ForEach(func(key, value gjson.Result) bool {
-		o.Set(key.String(), json.RawMessage(value.Raw))
+	EachMember(own, func(key string, value []byte) bool {
+		o.Set(key, value[:len(value):len(value)])
 		return true
 	})
 	return o, nil
@@ -175,15 +173,14 @@ func compact(raw []byte) []byte {
 
 // isCompact says whether valid JSON has no white space outside of its strings.
 func isCompact(raw []byte) bool {
-	inside := false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case inside && c == '\\':
-			i++
-		case c == '"':
-			inside = !inside
-		case !inside && (c == ' ' || c == '\n' || c == '\t' || c == '\r'):
+	for i := 0; i < len(raw); {
+		switch raw[i] {
+		case '"':
+			i = textEnd(raw, i)
+		case ' ', '\n', '\t', '\r':
 			return false
+		default:
+			i++
 		}
 	}
 	return true

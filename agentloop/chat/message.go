@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -102,17 +103,26 @@ func Decode(raw []byte) (Message, error) {
 	if !Valid(raw) {
 		return Message{}, fmt.Errorf("decode chat message: invalid JSON: %s", excerpt(raw))
 	}
+	return DecodeValid(raw)
+}
+
+// DecodeValid is Decode for a part of a text that is known to be valid JSON.
+func DecodeValid(raw []byte) (Message, error) {
 	m := Message{raw: compact(raw)}
-	parsed := m.view()
-	if !parsed.IsObject() {
+	if m.raw[0] != '{' {
 		return Message{}, fmt.Errorf("decode chat message: want an object, got %s", excerpt(raw))
 	}
-	role := parsed.Get("role")
-	if role.Type != gjson.String || role.Str == "" {
+	parts := m.parts()
+	if len(parts.role) <= 2 || parts.role[0] != '"' {
 		return Message{}, fmt.Errorf("decode chat message: \"role\" is missing or not a string: %s", excerpt(raw))
 	}
-	m.role = Role(role.Str)
-	for _, c := range parsed.Get("tool_calls").Array() {
+	switch role := Role(sharedText(parts.role)); role {
+	case RoleSystem, RoleUser, RoleAssistant, RoleTool:
+		m.role = role
+	default:
+		m.role = Role(strings.Clone(string(role)))
+	}
+	for _, c := range parse(parts.calls).Array() {
 		m.calls = append(m.calls, ToolCall{
 			ID:        c.Get("id").String(),
 			Name:      c.Get("function.name").String(),
@@ -120,18 +130,52 @@ func Decode(raw []byte) (Message, error) {
 		})
 	}
 	if m.role == RoleAssistant {
-		m.reasoning = findReasoning(parsed)
+		m.reasoning = parts.findReasoning()
 	}
 	return m, nil
 }
 
-// view parses the encoding without copying it; strings taken from it share its
-// memory, which is safe because it never changes.
-func (m Message) view() gjson.Result {
-	if len(m.raw) == 0 {
+// parts are the members of a message that this package knows; of a repeated one the
+// first counts.
+type parts struct {
+	role, content, calls, callID               []byte
+	reasoningContent, reasoning, reasoningList []byte
+}
+
+func (m Message) parts() (p parts) {
+	EachMember(m.raw, func(key string, value []byte) bool {
+		var field *[]byte
+		switch key {
+		case "role":
+			field = &p.role
+		case "content":
+			field = &p.content
+		case "tool_calls":
+			field = &p.calls
+		case "tool_call_id":
+			field = &p.callID
+		case "reasoning_content":
+			field = &p.reasoningContent
+		case "reasoning":
+			field = &p.reasoning
+		case "reasoning_details":
+			field = &p.reasoningList
+		}
+		if field != nil && *field == nil {
+			*field = value
+		}
+		return true
+	})
+	return p
+}
+
+// parse reads a value of a message without copying it; strings taken from it share the
+// message's memory, which is safe because it never changes.
+func parse(value []byte) gjson.Result {
+	if len(value) == 0 {
 		return gjson.Result{}
 	}
-	return gjson.Parse(unsafe.String(&m.raw[0], len(m.raw)))
+	return gjson.Parse(unsafe.String(&value[0], len(value)))
 }
 
 // argumentsText gives the JSON text of arguments in whichever shape a server
@@ -163,23 +207,40 @@ func (m Message) IsZero() bool { return m.raw == nil }
 func (m Message) ToolCalls() []ToolCall { return m.calls }
 
 // ToolCallID returns the id a tool message answers, or "".
-func (m Message) ToolCallID() string { return m.view().Get("tool_call_id").String() }
+func (m Message) ToolCallID() string { return parse(m.member("tool_call_id")).String() }
+
+// member returns the first value of a key.
+func (m Message) member(name string) (first []byte) {
+	EachMember(m.raw, func(key string, value []byte) bool {
+		if key == name {
+			first = value
+		}
+		return first == nil
+	})
+	return first
+}
 
 // Get returns the raw value of a top-level field, or nil when there is none.
 func (m Message) Get(field string) json.RawMessage {
 	var found json.RawMessage
-	m.view().ForEach(func(key, value gjson.Result) bool {
-		if key.String() == field {
-			found = json.RawMessage(value.Raw)
+	EachMember(m.raw, func(key string, value []byte) bool {
+		if key == field {
+			found = value
 		}
 		return true
 	})
-	return found
+	return bytes.Clone(found)
 }
 
 // Text returns the text of the content: the string itself, or the text parts
 // joined; null, absent and non-text content give "".
-func (m Message) Text() string { return contentText(m.view().Get("content")) }
+func (m Message) Text() string {
+	content := m.member("content")
+	if len(content) > 0 && content[0] == '"' {
+		return sharedText(content)
+	}
+	return contentText(parse(content))
+}
 
 func contentText(content gjson.Result) string {
 	if content.Type == gjson.String {
@@ -215,7 +276,7 @@ func (m Message) With(field string, value json.RawMessage) (Message, error) {
 // that change returns for it. All else stays as it is.
 func (m Message) WithArguments(change func(ToolCall) string) (Message, error) {
 	list := []byte{'['}
-	for i, item := range m.view().Get("tool_calls").Array() {
+	for i, item := range parse(m.member("tool_calls")).Array() {
 		call, err := ParseObject([]byte(item.Raw))
 		if err != nil {
 			return Message{}, err

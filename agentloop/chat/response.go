@@ -52,7 +52,8 @@ func repair(raw []byte, taken func(id string) bool, mint func() string) (Message
 		o.Set("content", json.RawMessage(`""`))
 	}
 	m := Message{raw: compact(o.Append(nil)), role: RoleAssistant, calls: calls}
-	m.reasoning = findReasoning(m.view())
+	p := m.parts()
+	m.reasoning = p.findReasoning()
 	sent := strings.TrimSpace(gjson.ParseBytes(o.Get("reasoning_content")).String())
 	if m.reasoning != "" && sent == "" {
 		o.Set("reasoning_content", quote(m.reasoning))
@@ -69,8 +70,9 @@ func alreadyNormal(raw []byte, taken func(string) bool) (Message, bool) {
 	}
 	m := Message{raw: compact(raw), role: RoleAssistant}
 	var role, content, reasoning, calls bool
-	normal := m.view().IsObject()
-	m.view().ForEach(func(key, value gjson.Result) bool {
+	view := parse(m.raw)
+	normal := view.IsObject()
+	view.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "role":
 			normal = !role && value.Str == string(RoleAssistant)
@@ -197,9 +199,9 @@ func normalizeCalls(o *Object, taken func(string) bool, mint func() string) ([]T
 // parts of the content. It returns "" when there is none.
 func (m Message) NativeReasoning() string { return m.reasoning }
 
-func findReasoning(root gjson.Result) string {
-	for _, key := range []string{"reasoning_content", "reasoning"} {
-		v := root.Get(key)
+func (p *parts) findReasoning() string {
+	for _, raw := range [...][]byte{p.reasoningContent, p.reasoning} {
+		v := parse(raw)
 		if v.Type == gjson.String && strings.TrimSpace(v.Str) != "" {
 			return v.Str
 		}
@@ -207,11 +209,14 @@ func findReasoning(root gjson.Result) string {
 			return text.Str
 		}
 	}
-	if s := joinParts(root.Get("reasoning_details"), "text", "summary"); s != "" {
+	if s := joinParts(parse(p.reasoningList), "text", "summary"); s != "" {
 		return s
 	}
+	if len(p.content) == 0 || p.content[0] == '"' {
+		return ""
+	}
 	var b strings.Builder
-	root.Get("content").ForEach(func(_, part gjson.Result) bool {
+	parse(p.content).ForEach(func(_, part gjson.Result) bool {
 		if t := part.Get("type").String(); t == "thinking" || t == "reasoning" {
 			for _, key := range []string{"thinking", "text", "reasoning"} {
 				if v := part.Get(key); v.Type == gjson.String {

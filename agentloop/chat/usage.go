@@ -15,7 +15,7 @@ type Usage struct {
 // total is the sum of the two others.
 func ParseUsage(raw []byte) Usage {
 	var u Usage
-	Message{raw: raw}.view().ForEach(func(key, value gjson.Result) bool {
+	parse(raw).ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "prompt_tokens":
 			u.PromptTokens = value.Int()
