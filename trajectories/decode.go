@@ -27,8 +27,13 @@ func DecodeRollout(line []byte) (*Rollout, error) {
 			failure = err
 		}
 	}
-	gjson.ParseBytes(line).ForEach(func(key, v gjson.Result) bool {
-		switch key.Str {
+	chat.EachMember(line, func(key string, raw []byte) bool {
+		if key == "messages" {
+			failure = r.decodeMessages(raw)
+			return failure == nil
+		}
+		v := gjson.ParseBytes(raw)
+		switch key {
 		case "rollout_id":
 			r.ID = v.Str
 		case "item_id":
@@ -94,15 +99,6 @@ func DecodeRollout(line []byte) (*Rollout, error) {
 			if v.IsObject() {
 				r.Metadata = json.RawMessage(v.Raw)
 			}
-		case "messages":
-			for i, item := range v.Array() {
-				m, err := chat.Decode([]byte(item.Raw))
-				if err != nil {
-					keep(fmt.Errorf("message %d: %w", i, err))
-					return false
-				}
-				r.Messages = append(r.Messages, m)
-			}
 		}
 		return failure == nil
 	})
@@ -110,6 +106,20 @@ func DecodeRollout(line []byte) (*Rollout, error) {
 		return nil, fmt.Errorf("rollout %q: %w", r.ID, failure)
 	}
 	return r, nil
+}
+
+// decodeMessages reads the conversation, which is known to be valid JSON.
+func (r *Rollout) decodeMessages(list []byte) (failure error) {
+	chat.EachElement(list, func(raw []byte) bool {
+		m, err := chat.DecodeValid(raw)
+		if err != nil {
+			failure = fmt.Errorf("message %d: %w", len(r.Messages), err)
+			return false
+		}
+		r.Messages = append(r.Messages, m)
+		return true
+	})
+	return failure
 }
 
 func optionalNumber(v gjson.Result) *float64 {
@@ -317,7 +327,18 @@ func parseMembers(head, list []byte) (Entry, error) {
 }
 
 func hasAssistant(list []byte) bool {
-	return gjson.GetBytes(list, `#(role=="assistant")`).Exists()
+	found := false
+	chat.EachElement(list, func(message []byte) bool {
+		chat.EachMember(message, func(key string, value []byte) bool {
+			if key != "role" {
+				return true
+			}
+			found = string(value) == `"assistant"` || value[0] == '"' && chat.Unquote(value) == string(chat.RoleAssistant)
+			return false
+		})
+		return !found
+	})
+	return found
 }
 
 func decodeEntryTimings(v gjson.Result) EntryTimings {
