@@ -25,7 +25,9 @@ type modelClient struct {
 	rawText bool         // the servers return tool calls as the model wrote them
 	// sessions opens token-exact sessions; nil where the servers report no tokens.
 	sessions func() (model.Session, error)
-	closers  []func() error
+	// rates says how far the servers' rates hold the run back; nil without servers.
+	rates   func() model.RateStatus
+	closers []func() error
 }
 
 func (m *modelClient) close() error {
@@ -74,7 +76,7 @@ func (j *job) startModel(ctx context.Context) (_ *modelClient, err error) {
 		server := model.Server{
 			BaseURL: base, Model: s.ModelName, APIKey: s.APIKey.Reveal(), KeySource: s.KeySource,
 			Timeout: s.Timeout.Duration(), StallTimeout: s.StallTimeout.Duration(),
-			Weight: s.Weight, MaxConcurrent: s.NumMaxRequestsAtOnce, Price: (*model.Price)(s.Price()),
+			Weight: s.Weight, MaxConcurrent: requestsAtOnce(s, j.mode), Rates: model.Rates{RequestsPerMinute: s.RequestsPerMinute, TokensPerMinute: s.TokensPerMinute}, Price: (*model.Price)(s.Price()),
 		}
 		if s.StallTimeout == 0 {
 			server.StallTimeout = -1
@@ -98,12 +100,13 @@ func (j *job) startModel(ctx context.Context) (_ *modelClient, err error) {
 	if tokenExact {
 		return m, j.startSessions(ctx, m, servers, policy)
 	}
-	pool, err := model.ForServers(servers, model.PoolConfig{})
+	pool, err := model.ForClients(servers, model.PoolConfig{}, j.connectChat)
 	if err != nil {
 		return nil, fail(ExitUsage, err)
 	}
 	m.closers = append(m.closers, func() error { pool.CloseIdleConnections(); return nil })
-	m.client = model.Retry(pool, policy)
+	m.watchRates(pool, j.out)
+	m.client = j.metrics.timed(model.Retry(pool, policy), pool)
 	return m, nil
 }
 

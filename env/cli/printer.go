@@ -22,6 +22,7 @@ type printer interface {
 	env.Observer
 	Note(text string)
 	ModelRetry(model.RetryEvent)
+	Rates(model.RateStatus)
 	Begin(cfg *config.Resolved, dir, model string)
 	End()
 	Summary(s *env.Summary, cfg *config.Resolved)
@@ -67,6 +68,9 @@ type textPrinter struct {
 	sum       float64
 	unscored  int
 	lastRetry time.Time
+	rates     model.RateStatus
+	rated     bool // rates is kept up to date
+	lastRates time.Time
 }
 
 func (p *textPrinter) Begin(cfg *config.Resolved, dir, modelName string) {
@@ -135,6 +139,9 @@ func (p *textPrinter) advance(n int) {
 	if p.unscored > 0 {
 		text += fmt.Sprintf(", %d without score", p.unscored)
 	}
+	if p.rates.Waiting > 0 {
+		text += ", " + ratesText(p.rates)
+	}
 	p.bar.Describe(text)
 	_ = p.bar.Add(n) // only complains about going past the maximum
 }
@@ -164,7 +171,7 @@ func (p *textPrinter) Retrying(rec *trajectories.Rollout, try int) {
 func (p *textPrinter) ModelRetry(e model.RetryEvent) {
 	p.mu.Lock()
 	now := time.Now()
-	quiet := now.Sub(p.lastRetry) < 5*time.Second
+	quiet := now.Sub(p.lastRetry) < 5*time.Second || p.rated && e.Err.Kind == model.KindRateLimit
 	if !quiet {
 		p.lastRetry = now
 	}

@@ -18,6 +18,8 @@ type jsonPrinter struct {
 	now func() time.Time
 	mu  sync.Mutex
 	out io.Writer
+
+	lastRates time.Time
 }
 
 // event is one line. Fields that don't belong to an event are left out.

@@ -260,6 +260,9 @@ func (j *job) runIn(ctx context.Context, drain <-chan struct{}, store *trajector
 	j.warnOfDeviations()
 	summary, err := runner.Run(ctx)
 	j.out.End()
+	if summary != nil {
+		summary.Metrics = append(summary.Metrics, client.rateMetrics(summary, j.out)...)
+	}
 	if len(j.skipped) > 0 && summary != nil {
 		summary.Metrics = append(summary.Metrics, env.Metric{Name: "eval/skipped_unsound_items", Value: float64(len(j.skipped))})
 	}

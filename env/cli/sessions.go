@@ -49,7 +49,11 @@ func (j *job) startSessions(ctx context.Context, m *modelClient, servers []model
 		return fail(ExitUsage, err)
 	}
 	m.closers = append(m.closers, func() error { pool.CloseIdleConnections(); return nil })
-	cfg := tokens.Config{Client: model.Retry(pool, policy), Renderer: renderer}
+	m.watchRates(pool, j.out)
+	cfg := tokens.Config{Client: j.metrics.timed(model.Retry(pool, policy), pool), Renderer: renderer}
+	if local, ok := renderer.(*tokens.Local); ok {
+		j.metrics.decodeWith(local.Decode)
+	}
 	if j.cfg.Env.ParseToolCalls != "never" {
 		if cfg.Parser, err = parsers.Lookup(j.cfg.Env.ToolCallParser); err != nil {
 			return fail(ExitUsage, fmt.Errorf("env.tool_call_parser: %w", err))

@@ -69,6 +69,9 @@ func (p *textPrinter) Summary(s *env.Summary, cfg *config.Resolved) {
 	if text := budgetText(s, cfg.Env); text != "" {
 		line("budget", "%s", text)
 	}
+	if text := ratesSummary(p.rates, s.Time.Held); text != "" {
+		line("rates", "%s", text)
+	}
 	line("wall time", "%s", roundDuration(s.Wall))
 	line("per turn", "%s", p.perTurn(s))
 	line("results", "%s", p.bold(s.Dir))

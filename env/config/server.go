@@ -16,10 +16,12 @@ type Server struct {
 	APIKeyEnv            string  `yaml:"api_key_env" nullable:"true" affects:"no" help:"name of the environment variable that holds the key"`
 	Timeout              Seconds `yaml:"timeout" default:"1200" min:"0.001" affects:"no" help:"limit of one request"`
 	StallTimeout         Seconds `yaml:"stall_timeout" default:"120" min:"0" affects:"no" help:"longest silence inside an answer that has begun to arrive; 0 is no limit"`
-	MaxRetryTime         Seconds `yaml:"max_retry_time" default:"600" min:"0" affects:"no" help:"how long a failing request is tried again before the rollout gives up"`
+	MaxRetryTime         Seconds `yaml:"max_retry_time" default:"600" min:"0" affects:"no" help:"how long a failing request is tried again before the rollout gives up; where the server refuses requests for their rate, how long it may answer none at all"`
 	NumMaxRequestsAtOnce int     `yaml:"num_max_requests_at_once" default:"512" min:"1" unit:"requests" affects:"no" help:"requests in flight to this server"`
 	NumRequestsForEval   int     `yaml:"num_requests_for_eval" default:"0" min:"0" unit:"requests" affects:"no" help:"requests of evaluations in flight to this server, where fewer than num_max_requests_at_once; 0 is as many. The original had 64 and did not keep to it"`
 	RollingBufferLength  int     `yaml:"rolling_buffer_length" default:"1000" min:"1" unit:"requests" affects:"no" help:"requests that the figures on this server's answers rest on, the latest ones"`
+	RequestsPerMinute    float64 `yaml:"requests_per_minute" default:"0" min:"0" unit:"requests" affects:"no" help:"requests sent to this server in a minute, at an even rate; 0 is no limit. What the server itself refuses is slowed down for in any case"`
+	TokensPerMinute      float64 `yaml:"tokens_per_minute" default:"0" min:"0" unit:"tokens" affects:"no" help:"tokens of prompts and answers sent to this server and taken from it in a minute, estimated before and corrected after each request; 0 is no limit"`
 	Weight               float64 `yaml:"weight" default:"1" min:"0.001" affects:"no" help:"share of the requests compared with the other servers"`
 	HealthCheck          bool    `yaml:"health_check" default:"true" affects:"no" help:"ask the server for its models before the run starts"`
 
