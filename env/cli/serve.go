@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ func (c *serveCommand) Run(s *session) error {
 	if err := c.check(s, cfg); err != nil {
 		return fail(ExitUsage, err)
 	}
-	w := &workerRun{job: &job{session: s, flags: &c.runFlags, mode: config.Serve, cfg: cfg}, command: c}
+	w := &workerRun{job: &job{session: s, flags: &c.runFlags, mode: config.Serve, cfg: cfg}, command: c, modelReady: make(chan struct{})}
 	w.view = newServePrinter(newPrinter(s.app.Stdout, s.app.Stderr, c.JSON, s.app.Getenv), s.app.Stderr)
 	w.out = w.view
 	for _, text := range cfg.Warnings {
@@ -104,6 +105,8 @@ type workerRun struct {
 	store    *trajectories.Run
 	worker   *serve.Worker
 	api      *embeddedAPI // nil without --embedded-api
+
+	modelReady chan struct{} // closed once client is set
 }
 
 func (w *workerRun) run(ctx context.Context, drain <-chan struct{}) (err error) {
@@ -151,16 +154,17 @@ func (w *workerRun) run(ctx context.Context, drain <-chan struct{}) (err error) 
 	}
 	switch {
 	case errors.Is(err, serve.ErrDone):
-		status, err = trajectories.StatusDone, nil
+		err = nil
 		w.out.Note("the trainer has all its steps")
 	case err == nil:
-		status = trajectories.StatusDone
 		w.out.Note("environment " + w.cfg.Environment + " has no more items")
-	case errors.Is(err, env.ErrInterrupted):
-		status = trajectories.StatusInterrupted
 	}
-	if err != nil {
+	status = statusOf(err)
+	switch {
+	case err != nil && summary == nil:
 		w.out.Note("go on from here with: " + w.resumeCommand(w.store.Dir()))
+	case err != nil:
+		w.out.Note(w.goOn(err, summary))
 	}
 	return err
 }
@@ -194,12 +198,16 @@ func (w *workerRun) work(ctx context.Context, drain <-chan struct{}, url string)
 		stopView()
 		w.out.End()
 	}()
-	// Not before the server has taken what is left of earlier sessions, or its time is over.
-	defer func() { err = w.finish(ctx, err) }()
+	defer func() {
+		if w.client != nil {
+			err = errors.Join(err, w.client.close())
+		}
+	}()
+	defer func() { err = w.finish(ctx, err) }() // with the model still there for an evaluation
 	if w.client, err = w.awaitModel(ctx, drain); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, w.client.close()) }()
+	close(w.modelReady)
 	if err := w.worker.Ready(ctx); err != nil {
 		return nil, workerFailure(err)
 	}
@@ -213,7 +221,7 @@ func (w *workerRun) work(ctx context.Context, drain <-chan struct{}, url string)
 	runner, err := env.New(env.Options{
 		Mode: config.Serve, Config: w.cfg.Env, Environment: w.environment, Agent: env.Agent(w.cfg.Agent),
 		Model: w.client.client, ModelName: w.client.name, RawText: w.client.rawText, Sessions: w.client.sessions,
-		GroupsInFlight: w.cfg.GroupsInFlight(), Provider: w.provider, Registry: w.registry, Store: w.store, Groups: w.worker,
+		GroupsInFlight: w.cfg.GroupsInFlight(), Provider: w.provider, Registry: w.registry, Store: w.store, Groups: w.worker, Prices: w.prices(),
 		MaxSequenceTokens: w.worker.MaxSequenceTokens, ExactTokens: !w.cfg.Env.AllowPlaceholderTokens,
 		Select: w.items.keep, RetryOutcomes: again, Observer: w.out, Drain: drain, Ended: w.worker.Ended,
 		Admit: func(ctx context.Context) error {
@@ -247,13 +255,13 @@ func (w *workerRun) startWorker(drain <-chan struct{}, url string) error {
 		return fail(ExitStore, err)
 	}
 	settings := serve.Config{
-		Client: api, Dir: w.store.Dir(), Name: w.cfg.Environment, MaxTokens: int64(c.MaxTokenLength), Weight: max(0, c.InferenceWeight),
+		Client: api, Dir: w.store.Dir(), Name: cmp.Or(c.WandbName, w.cfg.Environment), MaxTokens: int64(c.MaxTokenLength), Weight: max(0, c.InferenceWeight),
 		Throttle: serve.Throttle{
 			GroupSize: c.GroupSize, MaxGroups: w.cfg.GroupsInFlight(), MaxBatches: c.MaxBatchesOffPolicy, MinAllocation: c.MinBatchAllocation,
 			LastStep: int64(max(0, c.TotalSteps)), SpoolGroups: c.SpoolGroups, Handling: serve.Handling(c.EvalHandling), EvalRatio: c.EvalLimitRatio,
 		},
 		BatchSize: int64(max(0, c.BatchSize)), IncludeMessages: c.IncludeMessages, Placeholders: c.AllowPlaceholderTokens,
-		EvalEvery: int64(c.StepsPerEval), EvalAtStart: c.EvalAtStart, Observer: w.view, Drain: drain,
+		EvalEvery: int64(c.StepsPerEval), EvalAtStart: c.EvalAtStart, Evaluate: w.evaluate, Observer: w.view, Drain: drain,
 	}
 	if groups != nil {
 		settings.GroupFile = groups
