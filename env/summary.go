@@ -53,12 +53,13 @@ type Summary struct {
 	UnscoredAsZero float64
 	PassRate       float64 // share of scored rollouts that passed; NaN without any
 	PassAtK        []PassRate
-	Items          []ItemResult    // in the order of the dataset
-	Groups         []GroupResult   // of an environment that groups its items, sorted by kind and name
-	TrainingGroups *TrainingGroups // nil when the run makes no groups
-	Deviations     []string        // why the results can't be set beside published ones
-	Notes          []string        // remarks of the environment
-	Metrics        []Metric        // everything above as named numbers, then the environment's own
+	Items          []ItemResult                // in the order of the dataset
+	Groups         []GroupResult               // of an environment that groups its items, sorted by kind and name
+	TrainingGroups *TrainingGroups             // nil when the run makes no groups
+	Mixed          []trajectories.ConfigChange // changes of settings that the run went on in spite of
+	Deviations     []string                    // why the results can't be set beside published ones
+	Notes          []string                    // remarks of the environment
+	Metrics        []Metric                    // everything above as named numbers, then the environment's own
 
 	Turns            int
 	PromptTokens     int64
@@ -88,6 +89,7 @@ func (r *Runner) summarize(wall time.Duration) *Summary {
 	entries := r.opts.Store.Entries()
 	s.add(entries)
 	s.TrainingGroups = r.trainingGroups()
+	s.Mixed = r.opts.Store.Manifest().ConfigHistory
 	s.Metrics = s.metrics()
 	if g, ok := r.opts.Environment.(Grouper); ok {
 		s.Groups = groupResults(g, entries)
@@ -97,6 +99,9 @@ func (r *Runner) summarize(wall time.Duration) *Summary {
 	}
 	if p, ok := r.opts.Environment.(Protocol); ok && p.HasProtocol() {
 		s.Deviations = p.Deviations()
+		for i := range s.Mixed {
+			s.Deviations = append(s.Deviations, s.Mixed[i].Sentence())
+		}
 	}
 	if a, ok := r.opts.Environment.(Aggregator); ok {
 		s.Metrics = override(s.Metrics, a.Aggregate(entries))

@@ -51,11 +51,15 @@ func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 type ConfigChangedError struct {
 	Dir         string
 	Differences []string // "path: old -> new", never empty
+	Fixed       bool     // Info.AllowConfigChange does not help: it would be another run altogether
 }
 
 func (e *ConfigChangedError) Error() string {
-	return fmt.Sprintf("resume run %s: it was started with other settings:\n  %s\nrun again with the old settings, or start a new run with another --run-dir",
-		e.Dir, strings.Join(e.Differences, "\n  "))
+	advice := "run again with the old settings, start a new run with another --run-dir, or add --allow-config-change: the run is then marked as mixed from both"
+	if e.Fixed {
+		advice = "run again with the old ones, or start a new run with another --run-dir"
+	}
+	return fmt.Sprintf("resume run %s: it was started with other settings:\n  %s\n%s", e.Dir, strings.Join(e.Differences, "\n  "), advice)
 }
 
 // Is makes errors.Is(err, ErrConfigChanged) true.

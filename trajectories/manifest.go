@@ -47,14 +47,19 @@ const (
 
 // Info says what a run is. Command, Environment and Config are required.
 type Info struct {
-	Command       string           // "evaluate", "process" or "serve"
-	Environment   string           // name of the environment
-	Config        json.RawMessage  // the resolved config, a JSON object without secrets
-	ConfigDigest  string           // digest of what must not change on resume; "" means ConfigDigest(Config)
-	Version       string           // of hermes-env
-	DatasetDigest string           // digest of the dataset as a whole, "" when unknown
-	Seeds         map[string]int64 // by what they are for
-	Dataset       json.RawMessage  // what the dataset is, a JSON object; nil when there is none
+	Command      string          // "evaluate", "process" or "serve"
+	Environment  string          // name of the environment
+	Config       json.RawMessage // the resolved config, a JSON object without secrets
+	ConfigDigest string          // digest of what must not change on resume; "" means ConfigDigest(Config)
+	Affecting    json.RawMessage // the part of Config that can affect results, a JSON object; nil when that is not known
+	Defaults     json.RawMessage // the same with every setting at its default; only for Resume
+	// AllowConfigChange lets Resume go on although settings changed that can affect
+	// results; the change is recorded.
+	AllowConfigChange bool
+	Version           string           // of hermes-env
+	DatasetDigest     string           // digest of the dataset as a whole, "" when unknown
+	Seeds             map[string]int64 // by what they are for
+	Dataset           json.RawMessage  // what the dataset is, a JSON object; nil when there is none
 	// Comparable says whether the results may be set beside others' of the same
 	// benchmark, and Deviations why not; nil when there is no published protocol.
 	Comparable *bool
@@ -108,8 +113,11 @@ type Manifest struct {
 	Seeds          map[string]int64 `json:"seeds"`
 	OmitEmptyThink bool             `json:"omit_empty_think"`
 	Config         json.RawMessage  `json:"config"`
-	ToolNames      []string         `json:"tool_names"` // sorted
-	Tools          json.RawMessage  `json:"tools"`      // definitions as in a request's "tools" field
+	Affecting      json.RawMessage  `json:"affecting_config,omitempty"` // the part of Config that can affect results
+	ConfigHistory  []ConfigChange   `json:"config_history,omitempty"`   // of a run that went on with other settings
+	ToolNames      []string         `json:"tool_names"`                 // sorted
+	Tools          json.RawMessage  `json:"tools"`                      // definitions as in a request's "tools" field
+	RetiredTools   json.RawMessage  `json:"retired_tools,omitempty"`    // of earlier settings, in the same form
 	Sessions       []Session        `json:"sessions"`
 }
 
@@ -182,6 +190,7 @@ func newManifest(info *Info, now time.Time) Manifest {
 		Seeds:          seeds,
 		OmitEmptyThink: info.OmitEmptyThink,
 		Config:         info.Config,
+		Affecting:      info.Affecting,
 		ToolNames:      info.Tools.Names(),
 		Tools:          info.Tools.JSON(),
 	}
@@ -201,45 +210,27 @@ func (m *Manifest) judge(info *Info) {
 	}
 }
 
-// differences lists what keeps a run from going on as info says.
-func (m *Manifest) differences(info *Info) []string {
-	var lines []string
-	if info.Command != m.Command {
-		lines = append(lines, "command: "+m.Command+" -> "+info.Command)
-	}
-	if info.Environment != m.Environment {
-		lines = append(lines, "environment: "+m.Environment+" -> "+info.Environment)
-	}
-	if digest := info.digest(); digest != m.ConfigDigest {
-		changed := DiffConfigs(m.Config, info.Config)
-		if len(changed) == 0 {
-			changed = []string{"config digest: " + m.ConfigDigest + " -> " + digest}
-		}
-		lines = append(lines, changed...)
-	}
-	if info.Tools != nil {
-		// The model would see other tools than in the rollouts already recorded.
-		for _, line := range DiffConfigs(toolsByName(m.Tools), toolsByName(info.Tools.JSON())) {
-			lines = append(lines, "tools."+line)
-		}
-	}
-	return lines
-}
-
+// toolset returns the definitions of every tool that a rollout of the run may have had.
 func (m *Manifest) toolset() (*chat.Toolset, error) {
-	var list []struct {
+	type definition struct {
 		Function struct {
 			Name        string          `json:"name"`
 			Description string          `json:"description"`
 			Parameters  json.RawMessage `json:"parameters"`
 		} `json:"function"`
 	}
-	if err := json.Unmarshal(m.Tools, &list); err != nil {
-		return nil, fmt.Errorf("tools: %w", err)
-	}
-	definitions := make([]chat.ToolDefinition, len(list))
-	for i, t := range list {
-		definitions[i] = chat.ToolDefinition{Name: t.Function.Name, Description: t.Function.Description, Parameters: t.Function.Parameters}
+	var definitions []chat.ToolDefinition
+	for _, raw := range []json.RawMessage{m.Tools, m.RetiredTools} {
+		var list []definition
+		if raw == nil {
+			continue
+		}
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return nil, fmt.Errorf("tools: %w", err)
+		}
+		for _, t := range list {
+			definitions = append(definitions, chat.ToolDefinition{Name: t.Function.Name, Description: t.Function.Description, Parameters: t.Function.Parameters})
+		}
 	}
 	return chat.NewToolset(definitions...)
 }

@@ -70,9 +70,10 @@ func Create(dir string, info Info) (*Run, error) { return create(dir, info, defa
 
 // Resume takes ownership of an existing run and repairs what a killed process
 // left behind. The error is ErrNotRun when dir holds no run, ErrLocked when
-// another process owns it, ErrConfigChanged when it was started with settings
-// that differ in the config digest, the command, the environment or the tools,
-// and ErrCorrupt when a file holds what no crash can explain.
+// another process owns it, ErrConfigChanged when it was started with another
+// command or environment, or, unless info allows that, with other tools or other
+// settings that can affect results, and ErrCorrupt when a file holds what no crash
+// can explain.
 func Resume(dir string, info Info) (*Run, error) { return resume(dir, info, defaults()) }
 
 func create(dir string, info Info, s settings) (_ *Run, err error) {
@@ -126,12 +127,16 @@ func resume(dir string, info Info, s settings) (_ *Run, err error) {
 	if err != nil {
 		return nil, noRun("resume", dir, err)
 	}
-	if changed := manifest.differences(&info); len(changed) > 0 {
-		return nil, &ConfigChangedError{Dir: dir, Differences: changed}
+	changed, fixed := manifest.reconcile(&info)
+	if len(fixed) > 0 || len(changed) > 0 && !info.AllowConfigChange {
+		return nil, &ConfigChangedError{Dir: dir, Differences: append(fixed, changed...), Fixed: len(fixed) > 0}
 	}
 	r := &Run{dir: dir, settings: s, lock: l, manifest: manifest, index: newIndex()}
 	if err := r.recover(); err != nil {
 		return nil, err
+	}
+	if err := r.manifest.adopt(&info, changed, len(r.index.entries), s.now()); err != nil {
+		return nil, fmt.Errorf("resume run %s: %w", dir, err)
 	}
 	if err := r.open(&info); err != nil {
 		return nil, err

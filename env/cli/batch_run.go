@@ -105,6 +105,7 @@ func (b *batchJob) runOn(ctx context.Context, drain <-chan struct{}, prompts *ba
 	for _, r := range store.Repairs() {
 		b.out.Note("repaired " + r)
 	}
+	b.warnOfMixture(store)
 	run, err := batch.Open(ctx, batch.Options{
 		Dir: b.dir, RunName: b.command.RunName, Distribution: b.cfg.Env.Distribution, Model: b.cfg.Servers[0].ModelName,
 		BatchSize: b.command.BatchSize, Prompts: prompts, Store: store,
@@ -162,8 +163,9 @@ func (b *batchJob) openBatchStore() (*trajectories.Run, error) {
 	}
 	info := trajectories.Info{
 		Command: string(config.Process), Environment: batch.Name,
-		Config: b.cfg.CanonicalJSON(), ConfigDigest: b.cfg.Digest,
-		Version: Version(), Seeds: map[string]int64{"run": b.cfg.Env.Seed}, Tools: toolset,
+		Config: b.cfg.CanonicalJSON(), ConfigDigest: b.cfg.Digest, Affecting: b.cfg.AffectingJSON(), Defaults: b.cfg.DefaultsJSON(),
+		AllowConfigChange: b.on.allowChange,
+		Version:           Version(), Seeds: map[string]int64{"run": b.cfg.Env.Seed}, Tools: toolset,
 	}
 	if err := ensureDir(b.dir); err != nil {
 		return nil, fail(ExitStore, err)
@@ -173,7 +175,7 @@ func (b *batchJob) openBatchStore() (*trajectories.Run, error) {
 		store, err := trajectories.Resume(dir, info)
 		var changed *trajectories.ConfigChangedError
 		if errors.As(err, &changed) {
-			err = fmt.Errorf("resume %s: it was started with other settings:\n  %s\nuse the old settings, or start another run with another --run_name", b.dir, strings.Join(changed.Differences, "\n  "))
+			err = fmt.Errorf("resume %s: it was started with other settings:\n  %s\nuse the old settings, start another run with another --run_name, or add --allow_config_change: the run is then marked as mixed from both", b.dir, strings.Join(changed.Differences, "\n  "))
 			return nil, fail(ExitUsage, err)
 		}
 		return store, storeFailure(err)

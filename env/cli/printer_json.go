@@ -99,10 +99,19 @@ type summaryEvent struct {
 	Metrics     chat.Object    `json:"metrics"`
 	Items       []itemEvent    `json:"items"`
 	Groups      []groupEvent   `json:"groups,omitempty"`
+	Training    *trainingEvent `json:"training_groups,omitempty"`
+	Mixed       []string       `json:"config_changes,omitempty"`
 	Deviations  []string       `json:"deviations,omitempty"`
 	Notes       []string       `json:"notes,omitempty"`
 	Spent       spentEvent     `json:"spent"`
 	WallSeconds float64        `json:"wall_seconds"`
+}
+
+// trainingEvent counts the groups of a run that makes some.
+type trainingEvent struct {
+	Kept    int            `json:"kept"`
+	Dropped map[string]int `json:"dropped"`           // groups, by reason
+	LeftOut map[string]int `json:"rollouts_left_out"` // of groups that were kept, by reason
 }
 
 type itemEvent struct {
@@ -145,8 +154,22 @@ func (p *jsonPrinter) Summary(s *env.Summary, _ *config.Resolved) {
 	for _, g := range s.Groups {
 		e.Groups = append(e.Groups, groupEvent{g.Kind, g.Name, g.Items, g.Rollouts, g.Score.N, g.Passed, finite(g.Score.Mean), finite(g.Score.StdErr)})
 	}
+	if t := s.TrainingGroups; t != nil {
+		e.Training = &trainingEvent{Kept: t.Kept, Dropped: byReason(t.Dropped), LeftOut: byReason(t.LeftOut)}
+	}
+	for i := range s.Mixed {
+		e.Mixed = append(e.Mixed, s.Mixed[i].Sentence())
+	}
 	e.Deviations, e.Notes = s.Deviations, s.Notes
 	p.write(e)
+}
+
+func byReason(counts []env.ReasonCount) map[string]int {
+	named := make(map[string]int, len(counts))
+	for _, c := range counts {
+		named[string(c.Reason)] = c.Count
+	}
+	return named
 }
 
 func finite(v float64) *float64 {

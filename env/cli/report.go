@@ -57,12 +57,16 @@ func (c *reportCommand) Run(s *session) error {
 		return fail(ExitUsage, err)
 	}
 	page := run.page(got)
+	result := collector.Result()
+	if err := describeGroups(result, run.Reader); err != nil {
+		return fail(ExitUsage, err)
+	}
 	page.Made = s.app.now()
 	out := c.Out
 	if out == "" {
 		out = filepath.Join(c.Directory, "report.html")
 	}
-	if err := s.writeFile(out, func(w io.Writer) error { return builder.WriteRun(w, page, collector.Result()) }); err != nil {
+	if err := s.writeFile(out, func(w io.Writer) error { return builder.WriteRun(w, page, result) }); err != nil {
 		return err
 	}
 	for _, w := range page.Warnings {

@@ -18,10 +18,11 @@ import (
 )
 
 type rescoreCommand struct {
-	Source string `arg:"" name:"run" help:"Run directory whose rollouts are scored again."`
-	RunDir string `name:"run-dir" placeholder:"DIR" help:"Directory for the new results [the run's name with -rescored and the time]."`
-	Resume bool   `name:"resume" help:"Go on with the rescoring in --run-dir."`
-	JSON   bool   `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
+	Source            string `arg:"" name:"run" help:"Run directory whose rollouts are scored again."`
+	RunDir            string `name:"run-dir" placeholder:"DIR" help:"Directory for the new results [the run's name with -rescored and the time]."`
+	Resume            bool   `name:"resume" help:"Go on with the rescoring in --run-dir."`
+	AllowConfigChange bool   `name:"allow-config-change" help:"With --resume: go on although settings changed that can affect results. The run is marked as mixed from both."`
+	JSON              bool   `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
 	configFlagSet
 }
 
@@ -47,6 +48,9 @@ func (c *rescoreCommand) Run(s *session) error {
 	if c.Resume && c.RunDir == "" {
 		return fail(ExitUsage, errors.New("--resume needs the rescoring to go on with: add --run-dir DIR"))
 	}
+	if c.AllowConfigChange && !c.Resume {
+		return fail(ExitUsage, errors.New("--allow-config-change acts on an earlier session: add --resume and --run-dir"))
+	}
 	if c.RunDir != "" && filepath.Clean(c.RunDir) == filepath.Clean(c.Source) {
 		return fail(ExitUsage, fmt.Errorf("--run-dir %s is the run that is scored again, whose results stay as they are: name another", c.RunDir))
 	}
@@ -54,7 +58,7 @@ func (c *rescoreCommand) Run(s *session) error {
 	if err != nil {
 		return fail(ExitUsage, err)
 	}
-	flags := &runFlags{RunDir: c.newDir(s), Resume: c.Resume, JSON: c.JSON, configFlagSet: c.configFlagSet}
+	flags := &runFlags{RunDir: c.newDir(s), Resume: c.Resume, AllowConfigChange: c.AllowConfigChange, JSON: c.JSON, configFlagSet: c.configFlagSet}
 	j := &job{session: s, flags: flags, mode: config.Evaluate, cfg: cfg, rescoring: &rescoring{reader: reader}}
 	j.out = newPrinter(s.app.Stdout, s.app.Stderr, c.JSON, s.app.Getenv)
 	if err := j.build(); err != nil {

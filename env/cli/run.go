@@ -62,11 +62,12 @@ func (f *configFlagSet) load(s *session, mode config.Mode, withoutKeys bool, mor
 
 // runFlags are the flags of the commands that run rollouts.
 type runFlags struct {
-	RunDir string   `name:"run-dir" placeholder:"DIR" help:"Directory for the results [runs/<environment>-<time>]."`
-	Resume bool     `name:"resume" help:"Go on with the run in --run-dir: finished rollouts are kept, failed and missing ones run."`
-	Retry  []string `name:"retry-outcome" placeholder:"OUTCOME" help:"With --resume: run again just the rollouts that ended so (sandbox_error, model_error, verifier_error, …; several with commas), in place of those that had no fair try [model_error,sandbox_error,cancelled]. Missing ones run in any case."`
-	DryRun bool     `name:"dry-run" help:"Say what would run, and run nothing."`
-	JSON   bool     `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
+	RunDir            string   `name:"run-dir" placeholder:"DIR" help:"Directory for the results [runs/<environment>-<time>]."`
+	Resume            bool     `name:"resume" help:"Go on with the run in --run-dir: finished rollouts are kept, failed and missing ones run."`
+	AllowConfigChange bool     `name:"allow-config-change" help:"With --resume: go on although settings changed that can affect results. The run is marked as mixed from both."`
+	Retry             []string `name:"retry-outcome" placeholder:"OUTCOME" help:"With --resume: run again just the rollouts that ended so (sandbox_error, model_error, verifier_error, …; several with commas), in place of those that had no fair try [model_error,sandbox_error,cancelled]. Missing ones run in any case."`
+	DryRun            bool     `name:"dry-run" help:"Say what would run, and run nothing."`
+	JSON              bool     `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
 	configFlagSet
 }
 
@@ -112,6 +113,9 @@ func (s *session) execute(flags *runFlags, mode config.Mode, failUnder *float64)
 	}
 	if len(flags.Retry) > 0 && !flags.Resume {
 		return fail(ExitUsage, errors.New("--retry-outcome acts on an earlier session: add --resume and --run-dir"))
+	}
+	if flags.AllowConfigChange && !flags.Resume {
+		return fail(ExitUsage, errors.New("--allow-config-change acts on an earlier session: add --resume and --run-dir"))
 	}
 	j := &job{session: s, flags: flags, mode: mode, cfg: cfg}
 	j.out = newPrinter(s.app.Stdout, s.app.Stderr, flags.JSON, s.app.Getenv)
@@ -202,6 +206,7 @@ func (j *job) run(ctx context.Context, drain <-chan struct{}, failUnder *float64
 	for _, r := range store.Repairs() {
 		j.out.Note("repaired " + r)
 	}
+	j.warnOfMixture(store)
 	if err := j.keepSkipped(store); err != nil {
 		return errors.Join(fail(ExitStore, err), store.Close(trajectories.StatusFailed))
 	}
@@ -357,7 +362,7 @@ func (j *job) openStore() (*trajectories.Run, error) {
 	}
 	info := trajectories.Info{
 		Command: string(j.mode), Environment: j.cfg.Environment,
-		Config: j.cfg.CanonicalJSON(), ConfigDigest: j.cfg.Digest,
+		Config: j.cfg.CanonicalJSON(), ConfigDigest: j.cfg.Digest, Affecting: j.cfg.AffectingJSON(), Defaults: j.cfg.DefaultsJSON(),
 		Version: Version(), Seeds: map[string]int64{"run": j.cfg.Env.Seed}, Tools: toolset,
 	}
 	if j.rescoring != nil {
@@ -371,6 +376,7 @@ func (j *job) openStore() (*trajectories.Run, error) {
 		if dir == "" {
 			return nil, fail(ExitUsage, errors.New("--resume needs the run to go on with: add --run-dir DIR"+j.newestRun()))
 		}
+		info.AllowConfigChange = j.flags.AllowConfigChange
 		store, err := trajectories.Resume(dir, info)
 		return store, storeFailure(err)
 	}

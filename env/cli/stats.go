@@ -43,6 +43,11 @@ func (c *statsCommand) Run(s *session) error {
 	}
 	result := collector.Result()
 	result.Source = c.Source
+	if run, err := trajectories.OpenReadOnly(c.Source); err == nil {
+		if err := describeGroups(result, run); err != nil {
+			return fail(ExitUsage, err)
+		}
+	}
 	if result.Rows == 0 {
 		problem := "it has no rows"
 		if len(result.Problems) > 0 {

@@ -42,6 +42,8 @@ func (p *statsPrinter) page(source, subtitle string, r *stats.Result) string {
 	}
 	p.overview(r)
 	p.counts("outcomes", r.Outcomes)
+	p.counts("groups left out", r.DroppedGroups)
+	p.counts("rollouts left out of groups", r.LeftOut)
 	p.histogram("score", r.Score.Distribution)
 	p.groups(r.Groups)
 	p.spreads(r)
@@ -58,6 +60,9 @@ func (p *statsPrinter) page(source, subtitle string, r *stats.Result) string {
 
 func (p *statsPrinter) overview(r *stats.Result) {
 	p.b.WriteString("\n")
+	for _, change := range r.Mixed {
+		p.line("mixed", "%s", report.OneLine(change, 400))
+	}
 	rows := report.Thousands(int64(r.Rows))
 	if r.Items > 0 {
 		rows += fmt.Sprintf(" of %s items", report.Thousands(int64(r.Items)))

@@ -215,6 +215,9 @@ func (s *storedRun) warnings(got *scores, estimate env.Estimate) []string {
 	if agent := s.agent(); agent != "model" {
 		list = append(list, fmt.Sprintf("The agent was %s: the score checks the environment, it is no model's.", agent))
 	}
+	for i := range s.manifest.ConfigHistory {
+		list = append(list, "The run is mixed from several configurations: "+s.manifest.ConfigHistory[i].Sentence()+".")
+	}
 	share, limit := got.unscored(estimate.N), s.config.Get("env.max_unscored").Float()
 	if share > 0 {
 		var parts []string

@@ -45,6 +45,12 @@ func (p *textPrinter) Summary(s *env.Summary, cfg *config.Resolved) {
 	if s.Unscored() > 0 && s.Score.N > 0 {
 		line("", "counting every unscored rollout as 0 the score would be %.3f", s.UnscoredAsZero)
 	}
+	if s.TrainingGroups != nil {
+		line("groups", "%s", trainingGroupsText(s.TrainingGroups))
+	}
+	for i := range s.Mixed {
+		line("mixed", "%s", s.Mixed[i].Sentence())
+	}
 	for i, d := range s.Deviations {
 		label := ""
 		if i == 0 {

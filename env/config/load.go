@@ -19,6 +19,8 @@ type loader struct {
 
 	file *yaml.Node // the root mapping; nil without a file
 	env  []bound    // fields of the env: section, the environment's own last
+
+	defaults []byte // what the lowest sources say that can affect results, as JSON
 }
 
 // Load resolves the configuration. An error that lies in what the user wrote is an
@@ -121,6 +123,7 @@ func (l *loader) prepare() error {
 		l.config.Env.TotalSteps = -1 // an environment's number is one of groups
 		l.markMode("env.total_steps")
 	}
+	l.defaults = append(appendObject([]byte(`{"env":`), l.env, true), '}')
 	return nil
 }
 

@@ -24,6 +24,8 @@ type Resolved struct {
 	Digest string
 
 	canonical json.RawMessage
+	affecting json.RawMessage
+	defaults  json.RawMessage
 	origins   map[string]Origin
 	env       []bound
 	servers   [][]bound
@@ -32,6 +34,14 @@ type Resolved struct {
 // CanonicalJSON returns the whole configuration as one line of JSON: fields in the
 // order of their declaration, secrets replaced.
 func (r *Resolved) CanonicalJSON() json.RawMessage { return slices.Clone(r.canonical) }
+
+// AffectingJSON returns what Digest is the digest of, in the form of CanonicalJSON: the
+// fields that can affect results.
+func (r *Resolved) AffectingJSON() json.RawMessage { return slices.Clone(r.affecting) }
+
+// DefaultsJSON returns the env: section of AffectingJSON with the defaults that the
+// program, the environment and the command give to every field.
+func (r *Resolved) DefaultsJSON() json.RawMessage { return slices.Clone(r.defaults) }
 
 // MarshalJSON returns CanonicalJSON.
 func (r *Resolved) MarshalJSON() ([]byte, error) { return r.CanonicalJSON(), nil }
@@ -65,8 +75,8 @@ func (l *loader) resolve() (*Resolved, error) {
 	for i := range r.Servers {
 		r.servers = append(r.servers, bindStruct(valueOf(&r.Servers[i]), specs))
 	}
-	r.canonical = r.encode(false)
-	sum := sha256.Sum256(r.encode(true))
+	r.canonical, r.affecting, r.defaults = r.encode(false), r.encode(true), l.defaults
+	sum := sha256.Sum256(r.affecting)
 	r.Digest = "sha256:" + hex.EncodeToString(sum[:])
 	return r, nil
 }

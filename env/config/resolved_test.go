@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 )
 
 var update = flag.Bool("update", false, "write golden files and the tables of docs/config.md anew")
@@ -185,4 +186,24 @@ func TestEmbeddedServersAreWords(t *testing.T) {
 	}
 	_, _, ok := NewServer().Embedded()
 	require.False(t, ok)
+}
+
+func TestWhatCanAffectResultsIsToldWithItsDefaults(t *testing.T) {
+	o := options()
+	o.LookupEnv = vars("OPENAI_API_KEY", "sk-secret-a")
+	r, err := loadText(t, o, "environment: demo\n"+server, "env.group_size=9", "env.max_eval_workers=3", "env.judge.key=sk-secret-b", "env.judge.votes=7")
+	require.NoError(t, err)
+	affecting, defaults := string(r.AffectingJSON()), string(r.DefaultsJSON())
+	for _, text := range []string{affecting, defaults} {
+		require.True(t, gjson.Valid(text))
+		require.NotContains(t, text, "sk-secret")
+		require.False(t, gjson.Get(text, "env.max_eval_workers").Exists())
+	}
+	require.EqualValues(t, 9, gjson.Get(affecting, "env.group_size").Int())
+	require.EqualValues(t, 4, gjson.Get(defaults, "env.group_size").Int())
+	require.NotEqual(t, gjson.Get(affecting, "env.judge.votes").Raw, gjson.Get(defaults, "env.judge.votes").Raw)
+	var names, defaulted []string
+	gjson.Get(affecting, "env").ForEach(func(key, _ gjson.Result) bool { names = append(names, key.Str); return true })
+	gjson.Get(defaults, "env").ForEach(func(key, _ gjson.Result) bool { defaulted = append(defaulted, key.Str); return true })
+	require.Equal(t, names, defaulted)
 }

@@ -32,6 +32,12 @@ type Result struct {
 
 	Slowest   []Notable `json:"slowest"`
 	Expensive []Notable `json:"most_tokens"`
+
+	// Of a run that makes groups, and of one whose settings changed; set by whoever
+	// reads the run.
+	DroppedGroups []Count  `json:"dropped_groups,omitempty"`          // by reason
+	LeftOut       []Count  `json:"group_rollouts_left_out,omitempty"` // rollouts that groups were kept without, by reason
+	Mixed         []string `json:"config_changes,omitempty"`          // in words
 }
 
 // Count is how often something occurred.
