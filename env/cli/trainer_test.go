@@ -162,7 +162,7 @@ func TestTheToyTrainerUsesWhatIsPostedAndSaysWhatItDid(t *testing.T) {
 	_, url := apiProcess(t, dir, "0")
 	trainer := toyTrainer(t, dir, url, "--batch-size", "4", "--steps", "2", "--vocab-size", "100", "--record", "used.jsonl")
 	trainer.says("registered at " + url + ": batches of 4 sequences, at most 4096 tokens each")
-	trainer.says("no batch yet: 0 of 4 sequences are there, from 0 workers")
+	trainer.says("no batch yet: 0 of 4 sequences are there, 0 workers")
 	postToy(t, url, 11, 12, 13, 14)
 	require.Equal(t, 0, trainer.wait(), trainer.err.String())
 	require.Regexp(t, `(?m)^ +1 +[0-9a-f]{12}-1 +2 +4 +14 +6 +0\.500 +0\.2500 +\d+\.\d{3}$`, trainer.out.String())
@@ -287,6 +287,7 @@ func TestTheToyTrainerFindsEveryFault(t *testing.T) {
 		"a message without content":     {set("messages.0.0", `{"role":"user"}`), "sequence 0: message 0 has no role or content"},
 		"an override too few":           {set("overrides", `[{}]`), "it has not one element of overrides per sequence"},
 		"another group size":            {set("group_overrides", `{"group_size":3}`), "group_overrides.group_size is 3 and it has 2 sequences"},
+		"placeholders":                  {set("group_overrides", `{"placeholder_tokens":true}`), "its tokens are counting numbers"},
 		"a missing key":                 {strings.Replace(sound, `"images":[],`, "", 1), "its keys are tokens, masks"},
 		"more than a batch":             {`{"batch":[` + string(toyGroup(t, 1)) + `,` + string(toyGroup(t, 2)) + `]}`, "the batch has 4 sequences, and this trainer registered for 2"},
 		"an empty batch":                {`{"batch":[]}`, "the batch is []"},

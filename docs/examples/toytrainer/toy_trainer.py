@@ -149,6 +149,7 @@ def check_texts(group, tokens):
     require(isinstance(whole, dict), "its group_overrides are no object")
     size = whole.get("group_size")
     require(size is None or size == len(tokens), "group_overrides.group_size is %r and it has %d sequences", size, len(tokens))
+    require(not whole.get("placeholder_tokens"), "its tokens are counting numbers (env.allow_placeholder_tokens): this trainer needs those that were sampled")
     require(group["env_id"] is None or type(group["env_id"]) is int, "its env_id is %r", group["env_id"])
 
 
@@ -305,7 +306,7 @@ class Trainer:
     def __init__(self, options, server, progress, out):
         self.options, self.server, self.progress, self.out = options, server, progress, out
         self.last = progress.data["used"][-1][0] if progress.data["used"] else ""
-        self.away_since, self.pause, self.told, self.told_at = None, 0.1, "", 0.0
+        self.away_since, self.idle_since, self.told_at, self.pause = None, None, None, 0.1
         self.registered, self.warned, self.again = False, False, 0
 
     def register(self):
@@ -394,9 +395,9 @@ class Trainer:
                 got = self.turn()
                 if self.away_since is not None:
                     self.out.say("the server is back after %.1f s" % (time.monotonic() - self.away_since))
-                    self.away_since, self.told = None, ""
+                    self.away_since = None
                 if got:
-                    self.pause, self.told = 0.05, ""
+                    self.pause, self.idle_since = 0.05, None
                 else:
                     self.tell_what_is_missing()
                     self.pause = min(self.options.poll, self.pause * 1.5)
@@ -424,20 +425,22 @@ class Trainer:
         self.pause = min(2.0, self.pause * 1.5)
 
     def tell_what_is_missing(self):
+        """Says what there is, at once and later every ten seconds that go by without a batch."""
+        now = time.monotonic()
+        self.idle_since = self.idle_since or now
+        if self.told_at is not None and min(now - self.idle_since, now - self.told_at) < 10:
+            return
+        self.told_at = now
+        text = "no batch yet"
         try:
             status, _ = self.server.json("GET", "/overview")
-        except Refused:
-            status = {}  # the original server has no overview
-        workers = [worker for worker in status.get("workers", []) if worker["alive"]]
-        queue = status.get("queue", {}).get("sequences")
-        text = "no batch yet"
-        if queue is not None:
-            text += ": %d of %d sequences are there, from %d workers" % (queue, self.options.batch_size, len(workers))
-            if status.get("problem"):
+            workers = sum(worker["alive"] for worker in status["workers"])
+            text += ": %d of %d sequences are there, %d worker%s" % (status["queue"]["sequences"], self.options.batch_size, workers, "" if workers == 1 else "s")
+            if status["problem"]:
                 text += "; the server has a problem: " + status["problem"]
-        if text != self.told or time.monotonic() - self.told_at > 30:
-            self.told, self.told_at = text, time.monotonic()
-            self.out.say(text)
+        except Refused:
+            pass  # the original server has no overview
+        self.out.say(text)
 
 
 # --- output -------------------------------------------------------------------------------------------------------------------
