@@ -31,6 +31,7 @@ type engineInfo struct {
 	OS, Arch        string // Arch as Go names it
 	Host            string // name of the machine the engine runs on
 	Driver, Backing string // storage driver and the file system below it
+	Root            string // directory of the engine's data; no two engines of a machine share one
 	Endpoint        string
 	CPUs            int
 	CPULimit, PIDs  bool // whether these can be limited
@@ -61,7 +62,7 @@ func connect(ctx context.Context, at endpoint) (*engine, error) {
 	}
 	e.info = engineInfo{
 		Version: info.ServerVersion, API: api.ClientVersion(), OS: info.OSType, Arch: goArch(info.Architecture),
-		Host: info.Name, Driver: info.Driver, Endpoint: at.host, CPUs: info.NCPU,
+		Host: info.Name, Driver: info.Driver, Root: info.DockerRootDir, Endpoint: at.host, CPUs: info.NCPU,
 		CPULimit: info.CPUCfsQuota, PIDs: info.PidsLimit, MemLimit: info.MemoryLimit,
 	}
 	for _, pair := range info.DriverStatus {
@@ -119,6 +120,7 @@ type plan struct {
 	Memory     int64
 	PIDs       int64
 	OpenFiles  int64
+	Processes  int64 // of one user over all containers; 0 leaves it to the engine
 	FileSize   int64
 	Disk       int64 // size of the writable layer
 	DiskAsked  bool  // somebody will miss it
@@ -129,6 +131,9 @@ func (e *engine) create(ctx context.Context, p plan) (string, error) {
 	limits := []*container.Ulimit{{Name: "core", Soft: 0, Hard: 0}}
 	if p.OpenFiles > 0 {
 		limits = append(limits, &container.Ulimit{Name: "nofile", Soft: p.OpenFiles, Hard: p.OpenFiles})
+	}
+	if p.Processes > 0 {
+		limits = append(limits, &container.Ulimit{Name: "nproc", Soft: p.Processes, Hard: p.Processes})
 	}
 	if p.FileSize > 0 {
 		limits = append(limits, &container.Ulimit{Name: "fsize", Soft: p.FileSize, Hard: p.FileSize})

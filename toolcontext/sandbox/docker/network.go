@@ -2,6 +2,8 @@ package docker
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,9 +16,7 @@ import (
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
-// The one network that the sandboxes of all harnesses at an engine share. Its name
-// among the kernel's devices is what makes it one: the engine refuses a second
-// bridge of that name, however many harnesses ask for it at the same instant.
+// The one network that the sandboxes of all harnesses at an engine share.
 const (
 	networkName  = "hermes-env"
 	labelNetwork = "hermes-env.network"
@@ -45,13 +45,21 @@ func (e *engine) networkID(ctx context.Context) (string, error) {
 	return "", nil
 }
 
+// device is the shared network's name among the machine's devices. It is what makes the
+// network one: the engine refuses a second bridge of that name, however many harnesses ask
+// for it at the same instant. Another engine of the machine has another.
+func (e *engine) device() string {
+	sum := sha256.Sum256([]byte(e.info.Root))
+	return "hermes-" + hex.EncodeToString(sum[:4]) // 15 characters, as long as Linux takes
+}
+
 // makeNetwork makes the shared network and returns its id.
 func (e *engine) makeNetwork(ctx context.Context) (string, error) {
 	made, err := e.api.NetworkCreate(ctx, networkName, network.CreateOptions{
 		Driver: "bridge",
 		Labels: map[string]string{labelNetwork: "1"},
 		Options: map[string]string{
-			"com.docker.network.bridge.name":       networkName,
+			"com.docker.network.bridge.name":       e.device(),
 			"com.docker.network.bridge.enable_icc": "false", // rollouts don't see each other
 		},
 	})

@@ -42,11 +42,11 @@ type Provider struct {
 
 	sandboxes sandbox.Register[*box]
 
-	mu       sync.Mutex
-	upload   bool // mounts are refused: the engine sees other files
-	fewFiles bool // the engine may not raise the limit on open files
-	noQuota  bool // the storage driver can't bound the writable layer
-	warned   map[string]bool
+	mu      sync.Mutex
+	upload  bool       // mounts are refused: the engine sees other files
+	files   filesLevel // lowered where the engine refuses
+	noQuota bool       // the storage driver can't bound the writable layer
+	warned  map[string]bool
 }
 
 var (

@@ -35,10 +35,11 @@ func (p *Provider) startSandbox(ctx context.Context, spec sandbox.Spec, image im
 		name string
 		err  error
 	)
-	for range 3 { // once more for each thing that can be mended
+	for range 4 { // once more for each thing that can be mended
 		name = newName()
+		files := p.filesLevel()
 		s, err = p.startNamed(bounded, name, spec, image)
-		if err == nil || !p.mend(bounded, err) {
+		if err == nil || !p.mend(bounded, err, files) {
 			break
 		}
 		if removeErr := p.removeContainer(ctx, name); removeErr != nil {
@@ -54,11 +55,12 @@ func (p *Provider) startSandbox(ctx context.Context, spec sandbox.Spec, image im
 	return s, nil
 }
 
-// mend changes what made a start fail, where that can be done.
-func (p *Provider) mend(ctx context.Context, err error) bool {
+// mend changes what made a start fail, where that can be done. files is how many open
+// files the container was to have.
+func (p *Provider) mend(ctx context.Context, err error, files filesLevel) bool {
 	switch {
-	case refusesLimits(err):
-		p.takeFewFiles()
+	case refusesLimits(err) && files < fewFiles:
+		p.lowerFiles(files + 1)
 	case refusesNetwork(err):
 		p.forgetNetwork(ctx) // somebody cleaned up
 	default:
@@ -70,12 +72,34 @@ func (p *Provider) mend(ctx context.Context, err error) bool {
 // newName returns the name of a container, which no other has.
 func newName() string { return "hermes-env-" + strings.ToLower(rand.Text()[:16]) }
 
-// takeFewFiles makes containers live with the engine's own limit on open files.
-func (p *Provider) takeFewFiles() {
+// filesLevel is how many open files containers get.
+type filesLevel int
+
+const (
+	configuredFiles filesLevel = iota
+	engineFiles                // as many as the engine has itself: Docker's choice without a limit
+	fewFiles                   // so few that any engine may have them: podman asks for more than it has
+)
+
+// What a container gets at an engine that may not have its own defaults: open files, and
+// processes of a user in all containers (how many one may have is said apart).
+const (
+	someFiles     = 4096
+	someProcesses = 32768
+)
+
+func (p *Provider) filesLevel() filesLevel {
 	p.mu.Lock()
-	p.fewFiles = true
+	defer p.mu.Unlock()
+	return p.files
+}
+
+// lowerFiles makes containers live with fewer open files.
+func (p *Provider) lowerFiles(to filesLevel) {
+	p.mu.Lock()
+	p.files = max(p.files, to)
 	p.mu.Unlock()
-	p.warnOnce(fmt.Sprintf("the engine may not open %d files itself, so containers get its own limit; raise that (LimitNOFILE in docker.service)", p.config.OpenFiles))
+	p.warnOnce(fmt.Sprintf("the engine may not open %d files itself, so containers get fewer; raise its limit (LimitNOFILE in docker.service or podman.service)", p.config.OpenFiles))
 }
 
 func (p *Provider) startNamed(ctx context.Context, name string, spec sandbox.Spec, image imageInfo) (*box, error) {
@@ -173,8 +197,11 @@ func (p *Provider) plan(name string, spec sandbox.Spec, image imageInfo) plan {
 	pl.FileSize, pl.DiskAsked = pl.Disk, spec.DiskBytes > 0 || c.diskAsked
 	p.mu.Lock()
 	noQuota := p.noQuota
-	if p.fewFiles {
+	switch p.files {
+	case engineFiles:
 		pl.OpenFiles = 0
+	case fewFiles:
+		pl.OpenFiles, pl.Processes = min(pl.OpenFiles, someFiles), someProcesses
 	}
 	upload := p.upload
 	p.mu.Unlock()
