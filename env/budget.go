@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -76,7 +77,7 @@ func (b *budget) open(spent trajectories.Spent, before time.Duration) {
 	}
 	b.spent, b.before, b.began = spent, before, time.Now()
 	if n := spent.Unpriced.Rollouts; b.usd > 0 && n > 0 && b.dearest != nil {
-		b.warn(fmt.Sprintf("%d rollouts were recorded without their cost: env.budget_usd counts their tokens at the highest of the prices configured now", n))
+		b.warn(fmt.Sprintf("%s on record without a cost: env.budget_usd counts their tokens at the highest of the prices configured now", plural(n, "rollout")))
 	}
 }
 
@@ -113,11 +114,11 @@ func (b *budget) admit(ctx context.Context, drain <-chan struct{}, n int) error 
 		b.waited = b.waited || say
 		under := b.admitted
 		b.mu.Unlock()
-		if err != nil && idle {
+		if err != nil && (idle || errors.Is(err, ErrBudgetUnkept)) {
 			return err
 		}
 		if say {
-			b.warn(fmt.Sprintf("%v; the %d rollouts under way are finished first, and others start only as far as they leave room", err, under))
+			b.warn(fmt.Sprintf("%v; with %s still under way, others start only as far as these leave room", err, plural(under, "rollout")))
 		}
 		select {
 		case <-changed:
@@ -214,7 +215,7 @@ func (b *budget) elapsed() time.Duration { return b.before + time.Since(b.began)
 // unkept says why a budget can't be kept because nobody knows what was spent. mu is held.
 func (b *budget) unkept(live use) error {
 	if n := b.spent.Unreported + live.unreported; b.tokens > 0 && n > 0 {
-		return fmt.Errorf("%w: %d answers came without token counts, so %s means nothing with this server: set it to 0 to go on without it", ErrBudgetUnkept, n, fieldBudgetTokens)
+		return fmt.Errorf("%w: %s came without token counts, so %s means nothing with this server: set it to 0 to go on without it", ErrBudgetUnkept, plural(n, "answer"), fieldBudgetTokens)
 	}
 	if b.usd == 0 {
 		return nil
@@ -226,7 +227,7 @@ func (b *budget) unkept(live use) error {
 		n += b.spent.Unpriced.Unreported
 	}
 	if n > 0 {
-		return fmt.Errorf("%w: the cost of %d answers is not known, because they came without token counts or no price is set for their server: set %s to 0 to go on without it", ErrBudgetUnkept, n, fieldBudgetUSD)
+		return fmt.Errorf("%w: the cost of %s is not known, for want of token counts or of a price for their server: set %s to 0 to go on without it", ErrBudgetUnkept, plural(n, "answer"), fieldBudgetUSD)
 	}
 	return nil
 }

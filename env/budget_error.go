@@ -28,7 +28,7 @@ type BudgetError struct {
 
 // Error says what was spent and why no more is.
 func (e *BudgetError) Error() string {
-	text := fmt.Sprintf("%s: %s of %s %s spent", ErrBudget, e.amount(e.Spent), e.Field, e.amount(e.Limit))
+	text := fmt.Sprintf("%s: %s of the %s of %s are spent", ErrBudget, e.amount(e.Spent), e.amount(e.Limit), e.Field)
 	if e.Spent < e.Limit {
 		text += fmt.Sprintf(", and the next rollouts, at %s each, would go beyond it", e.amount(e.Each))
 	}
@@ -81,7 +81,7 @@ func dollars(v float64) string {
 	case v >= 0.01:
 		return fmt.Sprintf("$%.3f", v)
 	}
-	return fmt.Sprintf("$%.2g", v)
+	return "$" + strconv.FormatFloat(v, 'f', 1-int(math.Floor(math.Log10(v))), 64) // two digits
 }
 
 // grouped writes a number with a comma between thousands.
@@ -95,4 +95,12 @@ func grouped(n int64) string {
 		b.WriteRune(d)
 	}
 	return b.String()
+}
+
+// plural is a number of things for people.
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -51,5 +51,8 @@ func (s *Summary) metrics() []Metric {
 			add("group_rollouts_left_out/"+string(c.Reason), float64(c.Count))
 		}
 	}
+	if s.Spent.Priced() {
+		add("cost_usd", s.Spent.USD)
+	}
 	return m
 }

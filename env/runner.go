@@ -404,7 +404,7 @@ func (r *Runner) withRetries(ctx context.Context, a assignment) *trajectories.Ro
 	rec := r.tries(spend.into(ctx), a, spend)
 	r.budget.end(spend, rec)
 	if n := spend.total().Unreported; n > 0 && r.uncounted.CompareAndSwap(false, true) {
-		r.opts.Observer.Warn(fmt.Sprintf("rollout %s: %d answers of %s came without token counts: neither its tokens nor its cost are known, and those of others of this kind are not either", rec.ID, n, r.opts.ModelName))
+		r.opts.Observer.Warn(fmt.Sprintf("rollout %s: %s of %s came without token counts, so what it used and cost is not known (said once)", rec.ID, plural(n, "answer"), r.opts.ModelName))
 	}
 	return rec
 }
