@@ -157,7 +157,11 @@ const (
 )
 
 func engineVersion(r docker.Report) finding {
-	f := finding{Check: "version", Level: levelOK, Found: fmt.Sprintf("%s, API %s, %s/%s", r.Version, r.APIVersion, r.OS, r.Arch)}
+	engine := ""
+	if r.Podman {
+		engine = "podman "
+	}
+	f := finding{Check: "version", Level: levelOK, Found: engine + fmt.Sprintf("%s, API %s, %s/%s", r.Version, r.APIVersion, r.OS, r.Arch)}
 	switch {
 	case r.OS != "linux":
 		f.Level, f.Fix = levelProblem, "switch the engine to linux containers"
@@ -187,12 +191,17 @@ func engineStorage(r docker.Report) finding {
 		f.Found += " on " + r.BackingFS
 	}
 	switch r.StorageDriver {
+	case "overlay":
+		if r.Podman { // its name for what Docker calls overlay2
+			break
+		}
+		fallthrough
+	case "devicemapper", "aufs":
+		f.Level, f.Found = levelWarning, f.Found+": no longer maintained"
+		f.Fix = `{"storage-driver": "overlay2"} in /etc/docker/daemon.json, then sudo systemctl restart docker`
 	case "vfs":
 		f.Level, f.Found = levelWarning, f.Found+": copies the whole image for every container"
 		f.Fix = `{"storage-driver": "overlay2"} in /etc/docker/daemon.json, then sudo systemctl restart docker (rootless: fuse-overlayfs)`
-	case "devicemapper", "aufs", "overlay":
-		f.Level, f.Found = levelWarning, f.Found+": no longer maintained"
-		f.Fix = `{"storage-driver": "overlay2"} in /etc/docker/daemon.json, then sudo systemctl restart docker`
 	case "btrfs", "zfs", "windowsfilter":
 	default:
 		if r.BackingFS != "xfs" {

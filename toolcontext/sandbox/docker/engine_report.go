@@ -26,6 +26,9 @@ func (e *engine) describe(ctx context.Context, r *Report) error {
 		return fmt.Errorf("ask the engine for its version: %w", err)
 	}
 	r.Version, r.APIVersion = info.ServerVersion, version.APIVersion
+	for _, c := range version.Components {
+		r.Podman = r.Podman || strings.HasPrefix(c.Name, "Podman")
+	}
 	r.OS, r.Arch = info.OSType, goArch(info.Architecture)
 	r.StorageDriver, r.BackingFS, r.Root = info.Driver, e.info.Backing, info.DockerRootDir
 	r.CgroupVersion, r.CgroupDriver = info.CgroupVersion, info.CgroupDriver

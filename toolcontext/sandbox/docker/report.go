@@ -17,6 +17,7 @@ type Report struct {
 	From     string // what named the endpoint
 	Local    bool   // it is a socket of this machine
 
+	Podman              bool   // the engine is podman, not Docker
 	Version, APIVersion string // of the engine; the API version is its newest
 	OS, Arch            string // Arch as Go names it
 	StorageDriver       string
