@@ -88,6 +88,7 @@ func (r *Runner) summarize(wall time.Duration) *Summary {
 	}
 	entries := r.opts.Store.Entries()
 	s.add(entries)
+	s.spend(r.opts.Store, entries)
 	s.TrainingGroups = r.trainingGroups()
 	s.Mixed = r.opts.Store.Manifest().ConfigHistory
 	s.Metrics = s.metrics()
