@@ -43,6 +43,7 @@ env:
 func TestEveryGroupReachesTheTrainerOnceWhateverIsKilled(t *testing.T) {
 	t.Parallel()
 	const kills, trainerKills, batch = 20, 3, 4
+	python(t)
 	dir := t.TempDir()
 	folder := modelFolder(t)
 	// Every answer is another one, so that every group is known by its tokens.
