@@ -96,7 +96,7 @@ func (v *verification) watchTests(ctx context.Context) error {
 	switch {
 	case errors.Is(err, sandbox.ErrUnsupported):
 		return v.notWatched(err)
-	case errors.Is(err, fs.ErrNotExist), err != nil && strings.Contains(err.Error(), "not a directory"):
+	case notThere(err):
 		v.doubtIf(true, false, "%s or %s was taken away before the tests", verifierDir, testsDir)
 		return nil
 	case err != nil:
@@ -189,7 +189,7 @@ func (v *verification) lookAfter(ctx context.Context, files verifierFiles, exitC
 func (v *verification) compareTests(ctx context.Context) error {
 	now := map[string]string{}
 	stream, err := v.root.Download(ctx, testsDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !notThere(err) {
 		return infra("read "+testsDir, err)
 	}
 	if err == nil {
@@ -208,6 +208,11 @@ func (v *verification) compareTests(ctx context.Context) error {
 		v.doubtIf(!mine && slices.Contains(pytestFiles, path.Base(name)), true, "%s is new (%.12s)", name, now[name])
 	}
 	return nil
+}
+
+// notThere says whether a path is missing, also for want of a directory above it.
+func notThere(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || err != nil && strings.Contains(err.Error(), "not a directory")
 }
 
 // digests returns what a tar stream of the tests holds, by path: digests of files and
@@ -287,8 +292,8 @@ func (v *verification) compareTools(ctx context.Context) error {
 	if errors.Is(err, sandbox.ErrUnsupported) {
 		return nil
 	}
-	if err != nil {
-		return infra("list what changed in the sandbox", err)
+	if err := unlistable(err); err != nil {
+		return err
 	}
 	packages := upgraded(changes)
 	for _, c := range changes {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"path"
 	"sort"
@@ -69,8 +68,8 @@ type verifierFiles struct {
 func readVerifierFiles(ctx context.Context, box sandbox.Sandbox) (verifierFiles, error) {
 	var found verifierFiles
 	stream, err := box.Download(ctx, verifierDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return found, nil
+	if notThere(err) {
+		return found, nil // also when a file is in the place of a directory above
 	}
 	if err != nil {
 		return found, err

@@ -15,7 +15,7 @@ import (
 // meant as an attack: an upgrade of the system's packages looks the same.
 type tampering struct {
 	Path string `json:"path"`
-	What string `json:"what"` // replaced, removed, shadows, preload or startup
+	What string `json:"what"` // replaced, removed, shadows, preload, startup or loader
 }
 
 func (t tampering) String() string { return t.Path + " (" + t.What + ")" }
@@ -54,8 +54,10 @@ func judgeChange(c sandbox.Change) string {
 		return "startup"
 	case (name == "sitecustomize.py" || name == "usercustomize.py") && c.Kind != sandbox.Deleted:
 		return "startup"
-	case loader(name) && slices.Contains([]string{"/lib", "/lib64", "/usr/lib", "/usr/lib64"}, strings.TrimSuffix(dir, "/"+multiarch(dir))):
+	case (loader(name) || shellLibrary(name)) && libraryDir(dir):
 		return changed
+	case shellLibrary(name) && hardwareDir(dir):
+		return "shadows"
 	case !isTool(name):
 		return ""
 	case slices.Contains(systemDirs, dir):
@@ -67,6 +69,29 @@ func judgeChange(c sandbox.Change) string {
 		return changed
 	}
 	return ""
+}
+
+// loaderCache says where the dynamic loader finds libraries. Installing one rewrites it.
+const loaderCache = "/etc/ld.so.cache"
+
+// shellLibraries are what bash, dash, env and the usual small programs are linked to,
+// beside the C library: code in there runs in every test script.
+var shellLibraries = []string{"libtinfo", "libreadline", "libhistory", "libncurses", "libncursesw", "libdl", "libpthread", "libm", "librt", "libselinux", "libpcre2-8", "libacl", "libattr", "libcap", "libgcc_s"}
+
+func shellLibrary(name string) bool {
+	base, _, found := strings.Cut(name, ".so.")
+	return found && slices.Contains(shellLibraries, base)
+}
+
+// libraryDir says whether the loader looks for libraries there by itself.
+func libraryDir(dir string) bool {
+	return slices.Contains([]string{"/lib", "/lib64", "/usr/lib", "/usr/lib64"}, strings.TrimSuffix(dir, "/"+multiarch(dir)))
+}
+
+// hardwareDir says whether the loader looks there before the directories of libraries.
+func hardwareDir(dir string) bool {
+	root, _, found := strings.Cut(dir+"/", "/glibc-hwcaps/")
+	return found && libraryDir(root)
 }
 
 // multiarch is the last part of a library directory such as /lib/x86_64-linux-gnu.
@@ -100,14 +125,29 @@ var coreTools = []string{"sh", "bash", "dash", "busybox", "env"}
 // the loader puts into every program. An upgrade of packages may change the C
 // library, which then has to stay as it is.
 func core(c sandbox.Change, upgraded bool) bool {
+	name := path.Base(c.Path)
 	switch what := judgeChange(c); {
 	case what == "preload":
 		return true
+	case what == "shadows":
+		return shellLibrary(name) && !upgraded
 	case what != "replaced" && what != "removed":
 		return false
 	}
-	name := path.Base(c.Path)
-	return slices.Contains(coreTools, name) && !slices.Contains(localDirs, path.Dir(c.Path)) || loader(name) && !upgraded
+	return slices.Contains(coreTools, name) && !slices.Contains(localDirs, path.Dir(c.Path)) || (loader(name) || shellLibrary(name)) && !upgraded
+}
+
+// redirected says whether the loader may have been told to take a library of the
+// shells from somewhere else: its list is new, and so is a library of such a name. An
+// agent that installs other libraries changes the list alone.
+func redirected(changes []sandbox.Change) bool {
+	list, library := false, false
+	for _, c := range changes {
+		name := path.Base(c.Path)
+		list = list || c.Path == loaderCache
+		library = library || c.Kind != sandbox.Deleted && (shellLibrary(name) || loader(name))
+	}
+	return list && library && !upgraded(changes)
 }
 
 // upgraded says whether a package manager was at work.
@@ -120,6 +160,9 @@ func upgraded(changes []sandbox.Change) bool {
 func toRestore(policy string, changes []sandbox.Change) map[string]bool {
 	undo := map[string]bool{}
 	packages := upgraded(changes)
+	if (policy == tamperingCore || policy == tamperingRestore) && redirected(changes) {
+		undo[loaderCache] = true
+	}
 	for _, c := range changes {
 		if policy == tamperingCore && core(c, packages) || policy == tamperingRestore && judgeChange(c) != "" {
 			undo[c.Path] = true
@@ -136,6 +179,9 @@ func judgeChanges(changes []sandbox.Change) []tampering {
 			found = append(found, tampering{c.Path, what})
 		}
 	}
+	if redirected(changes) {
+		found = append(found, tampering{loaderCache, "loader"})
+	}
 	return found
 }
 
@@ -150,8 +196,8 @@ func (v *verification) inspect(ctx context.Context) error {
 	if errors.Is(err, sandbox.ErrUnsupported) {
 		return v.notInspected(err)
 	}
-	if err != nil {
-		return infra("list what changed in the sandbox", err)
+	if err := unlistable(err); err != nil {
+		return err
 	}
 	v.changes = changes
 	v.tampered = judgeChanges(changes)
@@ -168,4 +214,16 @@ func (v *verification) notInspected(err error) error {
 	}
 	v.report.Notes = append(v.report.Notes, "what the agent changed could not be listed: "+err.Error())
 	return nil
+}
+
+// unlistable sorts why changes could not be listed. Directories that an agent has
+// nested deeper than the engine can follow are no trouble of the machine's.
+func unlistable(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case strings.Contains(err.Error(), "file name too long"):
+		return failure(classTampering, "what the agent changed can't be listed, because it made a path that is too long for the engine: %.200s", err)
+	}
+	return infra("list what changed in the sandbox", err)
 }

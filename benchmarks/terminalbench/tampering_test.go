@@ -30,7 +30,14 @@ func TestChangesOfWhatVerifiersRelyOnAreFound(t *testing.T) {
 		{"/conftest.py", sandbox.Added, "startup"},
 		{"/lib/x86_64-linux-gnu/libc.so.6", sandbox.Modified, "replaced"},
 		{"/lib64/ld-linux-x86-64.so.2", sandbox.Modified, "replaced"},
-		{"/usr/bin/curl", sandbox.Added, ""}, // installed by the package manager
+		{"/usr/lib/x86_64-linux-gnu/libtinfo.so.6.3", sandbox.Modified, "replaced"},
+		{"/lib/x86_64-linux-gnu/libtinfo.so.6", sandbox.Deleted, "removed"},
+		{"/usr/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v2/libtinfo.so.6", sandbox.Added, "shadows"},
+		{"/usr/lib/x86_64-linux-gnu/libtinfo.so.6", sandbox.Added, ""}, // an installed library
+		{"/usr/lib/x86_64-linux-gnu/libpng16.so.16", sandbox.Modified, ""},
+		{"/app/lib/libtinfo.so.6", sandbox.Added, ""}, // nobody looks there
+		{"/etc/ld.so.cache", sandbox.Modified, ""},    // by ldconfig
+		{"/usr/bin/curl", sandbox.Added, ""},          // installed by the package manager
 		{"/usr/bin/python3.x", sandbox.Modified, ""},
 		{"/usr/local/bin/my-program", sandbox.Added, ""},
 		{"/app/bin/python3", sandbox.Added, ""},
@@ -55,4 +62,21 @@ func TestOnlyWhatDecidesEveryScriptIsRestoredByItself(t *testing.T) {
 	require.Len(t, toRestore(tamperingRestore, all), 5)
 	require.Empty(t, toRestore(tamperingNote, all))
 	require.Empty(t, toRestore(tamperingCore, []sandbox.Change{curl, shadow, packages}))
+}
+
+func TestLibrariesOfTheShellsAreTakenFromTheImage(t *testing.T) {
+	library := sandbox.Change{Path: "/usr/lib/x86_64-linux-gnu/libtinfo.so.6.3", Kind: sandbox.Modified}
+	first := sandbox.Change{Path: "/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v3/libtinfo.so.6", Kind: sandbox.Added}
+	list := sandbox.Change{Path: "/etc/ld.so.cache", Kind: sandbox.Modified}
+	elsewhere := sandbox.Change{Path: "/app/lib/libtinfo.so.6", Kind: sandbox.Added}
+	other := sandbox.Change{Path: "/usr/local/lib/libmine.so.1", Kind: sandbox.Added}
+	packages := sandbox.Change{Path: "/var/lib/dpkg/status", Kind: sandbox.Modified}
+	for _, policy := range []string{tamperingCore, tamperingRestore} {
+		require.Equal(t, map[string]bool{library.Path: true, first.Path: true}, toRestore(policy, []sandbox.Change{library, first, other}))
+		require.Equal(t, map[string]bool{list.Path: true}, toRestore(policy, []sandbox.Change{list, elsewhere}), "the loader takes it from there")
+		require.Empty(t, toRestore(policy, []sandbox.Change{list, other}), "make install and ldconfig")
+		require.Empty(t, toRestore(policy, []sandbox.Change{elsewhere}))
+	}
+	require.Empty(t, toRestore(tamperingCore, []sandbox.Change{library, list, elsewhere, packages}), "an upgrade of packages")
+	require.Equal(t, []tampering{{list.Path, "loader"}}, judgeChanges([]sandbox.Change{list, elsewhere}))
 }
