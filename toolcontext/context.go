@@ -58,6 +58,7 @@ type Context struct {
 	sealed  bool
 	timings Timings
 	spilled map[string]string // digest of the text by file name
+	notes   map[string]string // by key
 
 	services        []sandbox.Service // what the last seal kept
 	unknownServices bool              // it could not tell which they are
@@ -257,4 +258,24 @@ func (c *Context) call(ctx context.Context, name string, arguments json.RawMessa
 	c.timings.Calls++
 	c.timings.Tools += max(0, spent-(c.timings.Create-before))
 	return result, err
+}
+
+// Note keeps a text under a key for the rest of the rollout, for an environment that
+// wants to know before the verification what was there before the agent. Neither the
+// model nor the sandbox see it.
+func (c *Context) Note(key, text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.notes == nil {
+		c.notes = map[string]string{}
+	}
+	c.notes[key] = text
+}
+
+// Noted returns what Note kept under a key.
+func (c *Context) Noted(key string) (text string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	text, ok = c.notes[key]
+	return text, ok
 }

@@ -196,6 +196,11 @@ func TestNoRewardCanBePlanted(t *testing.T) {
 		"an interpreter nobody has":      {agent: "true", files: files{"tests/test.sh": "#!/usr/bin/nobody-has-this\n"}, want: classNoShell},
 		"tests without end":              {agent: "true", files: files{"task.toml": "[agent]\ntimeout_sec = 20\n[verifier]\ntimeout_sec = 1\n[environment]\n", "tests/test.sh": "#!/bin/sh\nsleep 600\n"}, want: classTestsTimeout},
 		"tools that can't be installed":  {agent: "true", files: files{"tests/test.sh": "#!/bin/sh\necho 'curl: (6) Could not resolve host: astral.sh'\necho 0 > /logs/verifier/reward.txt\n"}, want: classSetup},
+		"names that the agent broke":     {agent: "echo nameserver 127.0.0.9 > /etc/resolv.conf; touch -r /etc/hostname /etc/resolv.conf", files: files{"tests/test.sh": "#!/bin/sh\necho 'curl: (6) Could not resolve host: astral.sh'\necho 0 > /logs/verifier/reward.txt\n"}, want: "0"},
+		"packages that the agent broke":  {agent: "mkdir -p /etc/apt/apt.conf.d; echo 'Acquire::http::Proxy \"http://127.0.0.1:1\";' > /etc/apt/apt.conf.d/9", files: files{"tests/test.sh": "#!/bin/sh\necho 'E: Failed to fetch http://deb.debian.org/x'\necho 0 > /logs/verifier/reward.txt\n"}, want: "0"},
+		"a file in place of the logs":    {agent: "true", files: files{"tests/test.sh": "#!/bin/sh\nrm -rf /logs\necho 1 > /logs\n"}, want: classNoReward},
+		"deeper than anybody can follow": {agent: "cd /work; i=0; while [ $i -lt 40 ]; do d=$(printf %0200d $i); mkdir $d && cd $d || break; i=$((i+1)); done; true", want: classTampering},
+		"lines that end as on Windows":   {agent: "true", files: files{"tests/test.sh": "#!/bin/sh\r\necho 1 > /logs/verifier/reward.txt\r\n"}, want: classNoShell},
 		"writers that tests leave":       {agent: "true", files: files{"tests/test.sh": "#!/bin/sh\n(setsid sh -c 'sleep 0.3; while :; do echo 1 > /logs/verifier/reward.txt; done' > /dev/null 2>&1 &)\necho 0 > /logs/verifier/reward.txt\n"}, want: "0"},
 		"a flood of output":              {agent: "echo 42 > /work/answer", files: files{"tests/test.sh": honest + "yes | head -c 30000000\n"}, want: "1"},
 	}
@@ -219,6 +224,7 @@ func TestNoRewardCanBePlanted(t *testing.T) {
 	require.Equal(t, "attacks", gjson.GetBytes(records["no-work"].Metadata, "category").String())
 	require.True(t, verifierOf(records["a-flood-of-output"]).Get("test_stdout_cut").Bool())
 	require.Less(t, len(records["a-flood-of-output"].Metadata), 40_000)
+	require.Contains(t, records["lines-that-end-as-on-Windows"].Error.Message, "end as on Windows")
 	require.Equal(t, "reward.txt", verifierOf(records["honest-work"]).Get("reward_file").String())
 	require.Equal(t, trajectories.OutcomeSandboxError, records["tools-that-cant-be-installed"].Outcome)
 }

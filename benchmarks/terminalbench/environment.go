@@ -206,7 +206,7 @@ func (e *Environment) Prepare(ctx context.Context, item env.Item, tc *toolcontex
 			return infra("make "+dir, err)
 		}
 	}
-	return nil
+	return noteNetworkFiles(ctx, root, tc)
 }
 
 // PrepareStage merges a step's files into the working directory and runs its setup.

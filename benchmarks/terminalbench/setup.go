@@ -1,8 +1,18 @@
 package terminalbench
 
 import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/hermes-env/hermes-env/toolcontext"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
 // setupFailures are lines that a verifier prints when its own tools could not be
@@ -40,4 +50,110 @@ func setupFailure(output string) string {
 		}
 	}
 	return ""
+}
+
+// networkFiles are made by the engine for every container, so that what an agent does
+// to them is no change of the image's files. They decide whether a name is found.
+var networkFiles = []string{"/etc/resolv.conf", "/etc/hosts"}
+
+// noteNetworkFiles remembers what they are before the agent starts.
+func noteNetworkFiles(ctx context.Context, box sandbox.Sandbox, tc *toolcontext.Context) error {
+	for _, name := range networkFiles {
+		digest, err := digestOf(ctx, box, name)
+		if err != nil {
+			return infra("read "+name, err)
+		}
+		tc.Note(name, digest)
+	}
+	return nil
+}
+
+// maxNetworkFile bounds what is read of one.
+const maxNetworkFile = 1 << 20
+
+// digestOf returns a digest of a file's beginning, "" where there is no such file.
+func digestOf(ctx context.Context, box sandbox.Sandbox, name string) (string, error) {
+	stream, err := box.Download(ctx, name)
+	if notThere(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer stream.Close()
+	archive := tar.NewReader(stream)
+	if h, err := archive.Next(); errors.Is(err, io.EOF) || err == nil && h.Typeflag != tar.TypeReg {
+		return "", nil // neither a file nor a link to one
+	} else if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.LimitReader(archive, maxNetworkFile)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// decidesDownloads says whether a change can make downloads fail, or come from
+// somewhere else: an agent that broke them is no trouble of the network's.
+func decidesDownloads(c sandbox.Change, packages bool) bool {
+	switch {
+	case strings.HasPrefix(c.Path, "/etc/apt/"):
+		return true
+	case slices.Contains([]string{"/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf", "/etc/gitconfig", "/root/.gitconfig", "/root/.netrc"}, c.Path):
+		return c.Kind != sandbox.Deleted
+	case slices.Contains([]string{"/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/cert.pem", "/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf"}, c.Path):
+		return c.Kind != sandbox.Added && !packages
+	}
+	return strings.HasPrefix(c.Path, "/root/.config/uv/") || strings.HasPrefix(c.Path, "/root/.config/pip/")
+}
+
+// brokenDownloads names what the agent changed that decides about downloads, as far as
+// it is where the tests ran.
+func (v *verification) brokenDownloads(ctx context.Context) ([]string, error) {
+	var found []string
+	packages := upgraded(v.changes)
+	for _, c := range v.changes {
+		if decidesDownloads(c, packages) && len(found) < 5 {
+			found = append(found, c.Path)
+		}
+	}
+	if v.report.In == verifyFresh {
+		return found, nil // with files of the engine's own
+	}
+	for _, name := range networkFiles {
+		before, noted := v.tc.Noted(name)
+		now, err := digestOf(ctx, v.root, name)
+		if err != nil {
+			return nil, infra("read "+name, err)
+		}
+		if noted && now != before {
+			found = append(found, name)
+		}
+	}
+	return found, nil
+}
+
+// setupFailed says how the tests' own preparations failed, "" when they did not or
+// when the agent has changed what they rely on.
+func (v *verification) setupFailed(ctx context.Context, ran sandbox.Result) (string, error) {
+	if !v.e.own.DetectSetupFailures {
+		return "", nil
+	}
+	why := setupFailure(ran.Stdout.String())
+	if why == "" {
+		return "", nil
+	}
+	changed, err := v.brokenDownloads(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, t := range v.tampered {
+		changed = append(changed, t.Path)
+	}
+	if len(changed) > 0 {
+		v.report.Notes = append(v.report.Notes, "the tests could not install their tools ("+why+"), after the agent had changed what they rely on: "+strings.Join(changed[:min(len(changed), 5)], ", "))
+		return "", nil
+	}
+	return why, nil
 }

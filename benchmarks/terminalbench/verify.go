@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -181,7 +182,7 @@ func (v *verification) tests(ctx context.Context, limit time.Duration, left bool
 		}
 		switch {
 		case !ran.TimedOut:
-			return v.score(files, ran)
+			return v.score(ctx, files, ran)
 		case left:
 			v.report.Skipped = fmt.Sprintf("the task's time of %s was up while the tests ran", seconds(v.e.own.TaskTimeout.Duration()))
 			return env.Score{Value: 0}, nil
@@ -370,14 +371,16 @@ func (v *verification) endTests(ctx context.Context) error {
 }
 
 // score turns what the tests left into a score or a failure with a name.
-func (v *verification) score(files verifierFiles, ran sandbox.Result) (env.Score, error) {
+func (v *verification) score(ctx context.Context, files verifierFiles, ran sandbox.Result) (env.Score, error) {
 	if json.Valid(files.ctrf) {
 		v.report.CTRF = files.ctrf
 	}
 	result, problem := files.parse()
-	setup := ""
+	setup, err := "", error(nil)
 	if problem != nil || result.value == 0 {
-		setup = v.setupFailed(ran)
+		if setup, err = v.setupFailed(ctx, ran); err != nil {
+			return env.Score{}, err
+		}
 	}
 	switch {
 	case setup != "":
@@ -397,25 +400,11 @@ func (v *verification) score(files verifierFiles, ran sandbox.Result) (env.Score
 		if v.report.Output != "" && !strings.Contains(v.report.Output, testScript) {
 			break
 		}
-		return env.Score{}, failure(classNoShell, "the tests could not be started (exit code %d): %s", ran.ExitCode, excerpt(v.report.Output))
+		return env.Score{}, failure(classNoShell, "the tests could not be started (exit code %d): %s%s", ran.ExitCode, excerpt(v.report.Output), v.part.notStarted())
 	}
 	var missing *rewardError
 	errors.As(problem, &missing)
 	return env.Score{}, failure(missing.class, "%w; test.sh ended with exit code %d", missing, ran.ExitCode)
-}
-
-// setupFailed says how the tests' own preparations failed, "" when they did not or
-// when the agent has changed what they rely on.
-func (v *verification) setupFailed(ran sandbox.Result) string {
-	if !v.e.own.DetectSetupFailures {
-		return ""
-	}
-	why := setupFailure(ran.Stdout.String())
-	if why != "" && len(v.tampered) > 0 {
-		v.report.Notes = append(v.report.Notes, "the tests could not install their tools ("+why+"), after the agent had changed what they rely on")
-		return ""
-	}
-	return why
 }
 
 // cutOutput keeps the beginning and the end of what the tests printed.
@@ -452,7 +441,18 @@ func (p part) testFolders() []string {
 // testCommand is how the tests are started: by their own first line where they have
 // one, as a shell's otherwise.
 func (p part) testCommand() ([]string, error) {
-	var first []byte
+	first, err := p.firstLine()
+	switch {
+	case err != nil:
+		return nil, err
+	case strings.HasPrefix(first, "#!"):
+		return []string{testScript}, nil
+	}
+	return []string{"/bin/sh", "-c", `if command -v bash >/dev/null 2>&1; then exec bash "$0"; fi; exec sh "$0"`, testScript}, nil
+}
+
+// firstLine returns the beginning of the first line of test.sh, without the line feed.
+func (p part) firstLine() (string, error) {
 	for _, dir := range []string{p.tests, p.sharedTests} {
 		if dir == "" {
 			continue
@@ -462,18 +462,24 @@ func (p part) testCommand() ([]string, error) {
 			continue
 		}
 		if err != nil {
-			return nil, failure(classBadTask, "open the task's tests: %w", err)
+			return "", failure(classBadTask, "open the task's tests: %w", err)
 		}
-		first = make([]byte, 2)
-		_, _ = f.Read(first) // an empty script has no first line
-		_ = f.Close()
-		break
+		first, err := io.ReadAll(io.LimitReader(f, 256))
+		_ = f.Close() // only read from
+		if err != nil {
+			return "", failure(classBadTask, "read the task's tests: %w", err)
+		}
+		line, _, _ := strings.Cut(string(first), "\n")
+		return line, nil
 	}
-	switch {
-	case first == nil:
-		return nil, failure(classBadTask, "the task has no tests/test.sh, so nothing can be scored")
-	case string(first) == "#!":
-		return []string{testScript}, nil
+	return "", failure(classBadTask, "the task has no tests/test.sh, so nothing can be scored")
+}
+
+// notStarted says why the tests' interpreter may be missing.
+func (p part) notStarted() string {
+	first, err := p.firstLine()
+	if err == nil && strings.HasPrefix(first, "#!") && strings.HasSuffix(first, "\r") {
+		return "; lines of test.sh end as on Windows, so the system looks for an interpreter with a carriage return in its name"
 	}
-	return []string{"/bin/sh", "-c", `if command -v bash >/dev/null 2>&1; then exec bash "$0"; fi; exec sh "$0"`, testScript}, nil
+	return ""
 }
