@@ -52,7 +52,7 @@ func (s *Summary) metrics() []Metric {
 		}
 	}
 	if s.Spent.Priced() {
-		add("cost_usd", s.Spent.USD)
+		add("cost_usd", math.Round(s.Spent.USD*1e9)/1e9) // digits beyond are errors of adding up
 	}
 	return m
 }

@@ -3,6 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,10 +84,13 @@ func replaceFlags(words, flags []string) []string {
 	return words
 }
 
-// costText says what a run cost, "" when nothing is known of it.
-func costText(s *env.Summary) string {
+// costText says what a run cost, "" when there is nothing to say.
+func costText(s *env.Summary, servers []config.Server) string {
 	p := &s.Spent
 	if p.USD == 0 {
+		if priced := slices.ContainsFunc(servers, func(s config.Server) bool { return s.PriceInput != nil }); priced && p.Unpriced.Calls > 0 {
+			return fmt.Sprintf("not known: %s came without token counts or without a price", count(p.Unpriced.Calls, "answer"))
+		}
 		return ""
 	}
 	text := report.USD(p.USD)
@@ -143,12 +148,14 @@ type spentEvent struct {
 
 func spentOf(s *env.Summary) spentEvent {
 	p := s.Spent
+	usd := func(v float64) float64 { return math.Round(v*1e9) / 1e9 } // digits beyond are errors of adding up
 	e := spentEvent{
 		Calls: p.Calls, Unreported: p.Unreported, PromptTokens: p.PromptTokens, CachedTokens: p.CachedTokens, CompletionTokens: p.CompletionTokens,
-		JudgeUSD: p.JudgeUSD, FailedTriesUSD: p.FailedTriesUSD, AgainUSD: s.AgainUSD, ActiveSeconds: s.Active.Round(time.Millisecond).Seconds(),
+		JudgeUSD: usd(p.JudgeUSD), FailedTriesUSD: usd(p.FailedTriesUSD), AgainUSD: usd(s.AgainUSD), ActiveSeconds: s.Active.Round(time.Millisecond).Seconds(),
 	}
 	if p.Priced() {
-		e.USD = &p.USD
+		all := usd(p.USD)
+		e.USD = &all
 	}
 	return e
 }

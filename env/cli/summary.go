@@ -69,7 +69,7 @@ func (p *textPrinter) Summary(s *env.Summary, cfg *config.Resolved) {
 		line("turns", "%d (%.1f per rollout)", s.Turns, perUnit(float64(s.Turns), s.Rollouts))
 		line("tokens", "%s prompt + %s completion", thousands(s.PromptTokens), thousands(s.CompletionTokens))
 	}
-	if text := costText(s); text != "" {
+	if text := costText(s, cfg.Servers); text != "" {
 		line("cost", "%s", text)
 	}
 	if text := budgetText(s, cfg.Env); text != "" {

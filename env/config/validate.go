@@ -88,8 +88,9 @@ func (l *loader) validate() {
 // validatePrices checks that prices come together, and that there are some where a
 // budget needs them.
 func (l *loader) validatePrices(s *Server, path string) {
-	if field, message := s.CheckPrices(path, l.config.Env.BudgetUSD > 0 && l.config.Agent == AgentModel); field != "" && l.ok("env.budget_usd", path+"."+field) {
-		l.reject(path+"."+field, message)
+	field, message := s.CheckPrices(path, l.config.Env.BudgetUSD > 0 && l.config.Agent == AgentModel)
+	if field == "" || !l.ok("env.budget_usd", path+".price_input", path+".price_output") {
+		return
 	}
 }
 
