@@ -92,6 +92,11 @@ func (l *loader) validatePrices(s *Server, path string) {
 	if field == "" || !l.ok("env.budget_usd", path+".price_input", path+".price_output") {
 		return
 	}
+	if l.origins[path+"."+field].Kind == FromDefault && s.PriceInput == nil && s.PriceOutput == nil {
+		l.report.at(l.origins["env.budget_usd"], path+"."+field, message) // whoever set the budget has to say more
+		return
+	}
+	l.reject(path+"."+field, message)
 }
 
 func (l *loader) validateOwn() {
