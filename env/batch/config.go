@@ -5,7 +5,7 @@ package batch
 type Config struct {
 	RunName              string `yaml:"run_name" nullable:"true" affects:"no" help:"name of the run, and of its folder"`
 	DatasetFile          string `yaml:"dataset_file" nullable:"true" affects:"no" help:"JSONL file with one prompt per line"`
-	BatchSize            int    `yaml:"batch_size" default:"1" min:"1" unit:"prompts" affects:"no" help:"prompts per batch file"`
+	BatchSize            int    `yaml:"prompts_per_file" default:"1" min:"1" unit:"prompts" affects:"no" help:"prompts per batch file"`
 	MaxSamples           int    `yaml:"max_samples" default:"0" min:"0" unit:"prompts" affects:"no" help:"rows taken from the head of the file; 0 takes all"`
 	MaxTokens            int    `yaml:"max_tokens" default:"0" min:"0" unit:"tokens" help:"longest completion of one model call, in place of max_token_length; 0 leaves it to the server"`
 	SendTemperature      bool   `yaml:"send_temperature" default:"false" help:"send agent_temperature; otherwise the server chooses"`

@@ -316,7 +316,7 @@ func (b *batchJob) configFlags(s *session) ([]config.Flag, error) {
 	set("env.ensure_scores_are_not_same", "false")
 	set("env.run_name", c.RunName)
 	set("env.dataset_file", c.DatasetFile)
-	set("env.batch_size", strconv.Itoa(c.BatchSize))
+	set("env.prompts_per_file", strconv.Itoa(c.BatchSize))
 	number("env.max_samples", c.MaxSamples, 0)
 	number("env.max_tokens", c.MaxTokens, 0)
 	if c.EphemeralSystemPrompt != "" {
