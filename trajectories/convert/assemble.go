@@ -27,15 +27,32 @@ const (
 	shapeTime
 )
 
-// known returns the members of a record by name with their shapes.
-func known() map[string]shape {
-	return map[string]shape{
-		"rollout_id": shapeText, "item_id": shapeText, "item_digest": shapeText, "step": shapeCount, "group": shapeCount, "attempt": shapeCount,
-		"outcome": shapeText, "score": shapeNumber, "passed": shapeBool, "score_parts": shapeObject, "stop_reason": shapeText, "error": shapeObject,
-		"model": shapeText, "turns_used": shapeCount, "finished_naturally": shapeBool, "tools": shapeTexts, "toolsets": shapeTexts,
-		"tool_errors": shapeList, "usage": shapeObject, "timings": shapeObject, "sandbox": shapeObject, "retries": shapeCount,
-		"started_at": shapeTime, "finished_at": shapeTime, "metadata": shapeObject, "token_sequences": shapeList, "not_trainable": shapeText,
+// knownMember is a member of a record and its shape.
+type knownMember struct {
+	name  string
+	shape shape
+}
+
+// known returns the members of a record with their shapes.
+func known() [27]knownMember {
+	return [...]knownMember{
+		{"rollout_id", shapeText}, {"item_id", shapeText}, {"item_digest", shapeText}, {"step", shapeCount}, {"group", shapeCount}, {"attempt", shapeCount},
+		{"outcome", shapeText}, {"score", shapeNumber}, {"passed", shapeBool}, {"score_parts", shapeObject}, {"stop_reason", shapeText}, {"error", shapeObject},
+		{"model", shapeText}, {"turns_used", shapeCount}, {"finished_naturally", shapeBool}, {"tools", shapeTexts}, {"toolsets", shapeTexts},
+		{"tool_errors", shapeList}, {"usage", shapeObject}, {"timings", shapeObject}, {"sandbox", shapeObject}, {"retries", shapeCount},
+		{"started_at", shapeTime}, {"finished_at", shapeTime}, {"metadata", shapeObject}, {"token_sequences", shapeList}, {"not_trainable", shapeText},
 	}
+}
+
+// shapeOf returns the shape of a member of a record, 0 when a record has no such member.
+func shapeOf(name string) shape {
+	list := known()
+	for i := range list {
+		if list[i].name == name {
+			return list[i].shape
+		}
+	}
+	return 0
 }
 
 // otherName is the record's name for a member of another format.
@@ -100,32 +117,41 @@ type assembly struct {
 // assemble makes a row of the members of a foreign record; conversation names the
 // member that holds the messages. What the record has no place for goes into the
 // metadata, and what a rollout needs and the record lacks is made up and named.
-func assemble(v gjson.Result, conversation string, messages []chat.Message, place string) (*Row, error) {
+func assemble(record []byte, conversation string, messages []chat.Message, place string) (*Row, error) {
 	a := assembly{record: map[string]json.RawMessage{}, row: &Row{}}
-	if d := v.Get("details"); d.Type == gjson.String && gjson.Valid(d.Str) {
-		a.members(gjson.Parse(d.Str), "")
+	details := []byte(nil)
+	if d := memberOf(record, "details"); isText(d) {
+		if text := []byte(chat.Unquote(d)); chat.Valid(text) {
+			details = text
+			a.members(details, "", false)
+		}
 	}
-	a.members(v, conversation)
+	a.members(record, conversation, details != nil)
 	return a.finish(messages, place)
 }
 
-func (a *assembly) members(v gjson.Result, conversation string) {
-	shapes := known()
+// members takes those of a JSON object. With detailed set, those in its details have been
+// taken already.
+func (a *assembly) members(object []byte, conversation string, detailed bool) {
 	partial := false
-	v.ForEach(func(key, value gjson.Result) bool {
-		name := key.String()
+	chat.EachMember(object, func(name string, raw []byte) bool {
 		switch name {
 		case conversation, "tool_stats", "tool_error_counts":
 			return true // counted anew from the conversation
+		}
+		// A copy: what is kept of it must not hold the whole record.
+		value := gjson.ParseBytes(raw)
+		name = strings.Clone(name)
+		switch name {
 		case "details":
-			if value.Type == gjson.String && gjson.Valid(value.Str) {
+			if detailed || value.Type == gjson.String && gjson.Valid(value.Str) {
 				return true
 			}
 		case "partial":
 			partial = value.Bool()
 			return true
 		case "task_name", "category", "reward":
-			if v.Get("metadata.task_name").Exists() && v.Get("rollout_id").Exists() {
+			if v := view(object); v.Get("metadata.task_name").Exists() && v.Get("rollout_id").Exists() {
 				return true // of a record, which repeats them from elsewhere
 			}
 		case "token_turns":
@@ -152,10 +178,11 @@ func (a *assembly) members(v gjson.Result, conversation string) {
 			}
 		}
 		record := otherName(name)
-		if value.Type == gjson.Null || (shapes[record] == shapeText || shapes[record] == shapeTime) && value.Type == gjson.String && value.Str == "" {
+		s := shapeOf(record)
+		if value.Type == gjson.Null || (s == shapeText || s == shapeTime) && value.Type == gjson.String && value.Str == "" {
 			return true
 		}
-		if s, ok := shapes[record]; ok && s.fits(value) && (record == name || a.record[record] == nil) {
+		if s != 0 && s.fits(value) && (record == name || a.record[record] == nil) {
 			raw := json.RawMessage(value.Raw)
 			if s == shapeTime {
 				raw = chat.AppendString(nil, parseTime(value.Str).Format(time.RFC3339Nano))
@@ -188,7 +215,6 @@ func (a *assembly) ownMetadata(v gjson.Result) {
 	}
 	if v.Get("batch_num").Exists() || v.Get("environment").Type == gjson.String {
 		// Published rows: where the record is in the run.
-		shapes := known()
 		v.ForEach(func(key, value gjson.Result) bool {
 			name := key.String()
 			switch name {
@@ -204,7 +230,8 @@ func (a *assembly) ownMetadata(v gjson.Result) {
 					return true
 				}
 			}
-			if s, ok := shapes[name]; ok && s.fits(value) {
+			s := shapeOf(name)
+			if s != 0 && s.fits(value) {
 				if a.record[name] == nil {
 					a.record[name] = json.RawMessage(value.Raw)
 					if s == shapeTime {
@@ -213,7 +240,7 @@ func (a *assembly) ownMetadata(v gjson.Result) {
 				}
 				return true
 			}
-			if known := shapes[name] == shapeText || shapes[name] == shapeTime; value.Type != gjson.Null && (!known || value.String() != "") {
+			if known := s == shapeText || s == shapeTime; value.Type != gjson.Null && (!known || value.String() != "") {
 				a.metadata.Set(name, json.RawMessage(value.Raw))
 			}
 			return true
@@ -345,7 +372,9 @@ func (a *assembly) finish(messages []chat.Message, place string) (*Row, error) {
 		}
 	}
 	makeUp("rollout_id", chat.AppendString(nil, place))
-	makeUp("item_id", chat.AppendString(nil, promptKey(messages)))
+	if a.record["item_id"] == nil {
+		makeUp("item_id", chat.AppendString(nil, promptKey(messages)))
+	}
 	makeUp("step", []byte("0"))
 	makeUp("group", []byte("0"))
 	makeUp("attempt", []byte("0"))
@@ -369,9 +398,9 @@ func (a *assembly) finish(messages []chat.Message, place string) (*Row, error) {
 	}
 	a.sequences()
 	o := make(chat.Object, 0, len(a.record)+1)
-	for name := range known() {
-		if raw := a.record[name]; raw != nil {
-			o = append(o, chat.Field{Key: name, Value: raw})
+	for _, m := range known() {
+		if raw := a.record[m.name]; raw != nil {
+			o = append(o, chat.Field{Key: m.name, Value: raw})
 		}
 	}
 	line := append(o, chat.Field{Key: "messages", Value: json.RawMessage("[]")}).Append(nil)

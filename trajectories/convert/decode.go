@@ -37,35 +37,49 @@ func (d *decoder) decode(file string, r record) (Format, []*Row, error) {
 		}
 		return "", nil, errors.New("not valid JSON")
 	}
-	v := gjson.ParseBytes(r.text)
-	if !v.IsObject() {
+	if !isObject(r.text) {
 		return "", nil, errors.New("not a JSON object")
 	}
 	format := d.from
 	if format == "" {
 		var err error
-		if format, err = detect(v); err != nil {
+		if format, err = detect(r.text); err != nil {
 			return "", nil, err
 		}
 	}
 	place := fmt.Sprintf("%s:%d", filepath.Base(file), r.number)
-	rows, err := d.rows(format, v, r.text, place)
+	rows, err := d.rows(format, r.text, place)
 	return format, rows, err
 }
 
 // detect tells the format of a record by its members, in one walk over them.
-func detect(v gjson.Result) (Format, error) {
-	has := make(map[string]gjson.Type, 32)
-	list := func(name string) bool { return has[name] == gjson.JSON }
+func detect(record []byte) (Format, error) {
+	var members [40]struct {
+		name string
+		list bool
+	}
+	known := members[:0]
 	version := ""
-	v.ForEach(func(key, value gjson.Result) bool {
-		if key.Str == "schema_version" {
-			version = value.Str
+	chat.EachMember(record, func(key string, value []byte) bool {
+		if key == "schema_version" && isText(value) {
+			version = chat.Unquote(value)
 		}
-		has[key.Str] = value.Type
+		known = append(known, struct {
+			name string
+			list bool
+		}{key, isList(value) || isObject(value)})
 		return true
 	})
-	exists := func(name string) bool { _, ok := has[name]; return ok }
+	find := func(name string) (there, list bool) {
+		for i := range known {
+			if known[i].name == name {
+				there, list = true, known[i].list
+			}
+		}
+		return there, list
+	}
+	exists := func(name string) bool { there, _ := find(name); return there }
+	list := func(name string) bool { _, is := find(name); return is }
 	switch {
 	case strings.HasPrefix(version, "ATIF"):
 		return ATIF, nil
@@ -85,7 +99,7 @@ func detect(v gjson.Result) (Format, error) {
 	return "", errors.New("no known format: it has no conversations, messages, chosen and rejected, scores and masks, or ATIF schema_version")
 }
 
-func (d *decoder) rows(format Format, v gjson.Result, text []byte, place string) ([]*Row, error) {
+func (d *decoder) rows(format Format, text []byte, place string) ([]*Row, error) {
 	switch format {
 	case Rollouts:
 		r, err := trajectories.DecodeRollout(text)
@@ -94,23 +108,27 @@ func (d *decoder) rows(format Format, v gjson.Result, text []byte, place string)
 		}
 		row := &Row{Rollout: r, Tools: d.offered(r.Tools)}
 		if bytes.Contains(text, []byte(`"token_sequences":[`)) {
-			row.takeSequences(v.Get("token_sequences"))
+			row.takeSequences(view(memberOf(text, "token_sequences")))
 		}
 		return []*Row{row}, nil
 	case ShareGPT, ShareGPTPublished:
-		row, err := d.shareGPT(v, place)
+		row, err := d.shareGPT(text, place)
 		return []*Row{row}, err
 	case Messages, OpenAI:
-		list := v.Get("messages")
-		if !list.IsArray() {
+		list := memberOf(text, "messages")
+		if !isList(list) {
 			return nil, errors.New("it has no messages")
 		}
-		row, err := d.chat(v, list, "messages", place)
+		messages, err := readMessages(list)
+		if err != nil {
+			return nil, err
+		}
+		row, err := assemble(text, "messages", messages, place)
 		return []*Row{row}, err
 	case Preference:
-		return d.preference(v, place)
+		return d.preference(view(text), place)
 	case Groups:
-		return d.group(v, place)
+		return d.group(view(text), place)
 	case ATIF, ATIFLines:
 		row, err := d.atif(text, place)
 		return []*Row{row}, err
@@ -135,27 +153,27 @@ func (d *decoder) offered(names []string) []json.RawMessage {
 	return list
 }
 
-func (d *decoder) shareGPT(v gjson.Result, place string) (*Row, error) {
+func (d *decoder) shareGPT(record []byte, place string) (*Row, error) {
 	var turns []trajectories.Turn
-	list := v.Get("conversations")
-	if !list.IsArray() {
+	list := memberOf(record, "conversations")
+	if !isList(list) {
 		return nil, errors.New("it has no conversations")
 	}
 	var failure error
-	list.ForEach(func(_, t gjson.Result) bool {
-		from, value := t.Get("from"), t.Get("value")
-		if from.Type != gjson.String || value.Type != gjson.String {
+	chat.EachElement(list, func(t []byte) bool {
+		from, value := memberOf(t, "from"), memberOf(t, "value")
+		if !isText(from) || !isText(value) {
 			failure = fmt.Errorf("turn %d of the conversation has no from and value", len(turns))
 			return false
 		}
-		turns = append(turns, trajectories.Turn{From: from.Str, Value: value.Str})
+		turns = append(turns, trajectories.Turn{From: chat.Unquote(from), Value: chat.Unquote(value)})
 		return true
 	})
 	if failure != nil {
 		return nil, failure
 	}
 	c := readConversation(turns)
-	row, err := assemble(v, "conversations", c.messages, place)
+	row, err := assemble(record, "conversations", c.messages, place)
 	if err != nil {
 		return nil, err
 	}
@@ -166,36 +184,28 @@ func (d *decoder) shareGPT(v gjson.Result, place string) (*Row, error) {
 	return row, nil
 }
 
-// chat reads a row with a list of messages.
-func (d *decoder) chat(v, list gjson.Result, member, place string) (*Row, error) {
-	messages, err := readMessages(list)
-	if err != nil {
-		return nil, err
-	}
-	return assemble(v, member, messages, place)
-}
-
 // readMessages reads messages in OpenAI's shape. Members that are null, as tables
 // have them where a message lacks one, are left out.
-func readMessages(list gjson.Result) ([]chat.Message, error) {
+func readMessages(list []byte) ([]chat.Message, error) {
 	var messages []chat.Message
 	var failure error
-	list.ForEach(func(_, item gjson.Result) bool {
-		o, err := chat.ParseObject([]byte(strings.Clone(item.Raw)))
-		if err != nil {
-			failure = fmt.Errorf("message %d: %w", len(messages), err)
+	var o chat.Object
+	var text []byte
+	chat.EachElement(list, func(item []byte) bool {
+		if !isObject(item) {
+			failure = fmt.Errorf("message %d: want a JSON object, got %.80q", len(messages), item)
 			return false
 		}
-		kept := o[:0:0]
-		for _, f := range o {
-			if string(f.Value) != "null" || f.Key == "content" {
-				kept = append(kept, f)
-			}
-			if f.Key == "tool_calls" && string(f.Value) == "[]" {
-				kept.Delete(f.Key)
-			}
-		}
-		m, err := chat.Decode(kept.Append(nil))
+		o = o[:0]
+		chat.EachMember(item, func(key string, value []byte) bool {
+			o.Set(key, value) // of a member that is there twice the last value counts
+			return true
+		})
+		o = slices.DeleteFunc(o, func(f chat.Field) bool {
+			return isNull(f.Value) && f.Key != "content" || f.Key == "tool_calls" && string(f.Value) == "[]"
+		})
+		text = o.Append(text[:0])
+		m, err := chat.DecodeValid(text)
 		if err != nil {
 			failure = fmt.Errorf("message %d: %w", len(messages), err)
 			return false
@@ -211,7 +221,7 @@ func (d *decoder) preference(v gjson.Result, place string) ([]*Row, error) {
 	var prompt []chat.Message
 	var err error
 	if p := v.Get("prompt"); p.IsArray() {
-		if prompt, err = readMessages(p); err != nil {
+		if prompt, err = readMessages(bytesOf(p.Raw)); err != nil {
 			return nil, fmt.Errorf("prompt: %w", err)
 		}
 	} else if p.Type == gjson.String {
@@ -221,7 +231,7 @@ func (d *decoder) preference(v gjson.Result, place string) ([]*Row, error) {
 	for i, side := range []string{"chosen", "rejected"} {
 		var answer []chat.Message
 		if s := v.Get(side); s.IsArray() {
-			if answer, err = readMessages(s); err != nil {
+			if answer, err = readMessages(bytesOf(s.Raw)); err != nil {
 				return nil, fmt.Errorf("%s: %w", side, err)
 			}
 		} else {
@@ -239,7 +249,7 @@ func (d *decoder) preference(v gjson.Result, place string) ([]*Row, error) {
 		if s := v.Get("score_" + side); s.Type == gjson.Number {
 			o.Set("score", json.RawMessage(s.Raw))
 		}
-		row, err := assemble(gjson.ParseBytes(o.Append(nil)), "", slices.Concat(prompt, answer), place+":"+side)
+		row, err := assemble(o.Append(nil), "", slices.Concat(prompt, answer), place+":"+side)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", side, err)
 		}
@@ -265,7 +275,7 @@ func (d *decoder) group(v gjson.Result, place string) ([]*Row, error) {
 		var messages []chat.Message
 		if len(conversations) > 0 && conversations[i].IsArray() {
 			var err error
-			if messages, err = readMessages(conversations[i]); err != nil {
+			if messages, err = readMessages(bytesOf(conversations[i].Raw)); err != nil {
 				return nil, fmt.Errorf("rollout %d: %w", i, err)
 			}
 		}
@@ -279,7 +289,7 @@ func (d *decoder) group(v gjson.Result, place string) ([]*Row, error) {
 		if len(logprobs) > 0 {
 			o.Set("logprobs", json.RawMessage(logprobs[i].Raw))
 		}
-		row, err := assemble(gjson.ParseBytes(o.Append(nil)), "", messages, fmt.Sprintf("%s:%d", place, i))
+		row, err := assemble(o.Append(nil), "", messages, fmt.Sprintf("%s:%d", place, i))
 		if err != nil {
 			return nil, fmt.Errorf("rollout %d: %w", i, err)
 		}
@@ -362,7 +372,7 @@ func (d *decoder) atif(text []byte, place string) (*Row, error) {
 		}
 		o.Set("usage", usage)
 	}
-	row, err := assemble(gjson.ParseBytes(o.Append(nil)), "", messages, place)
+	row, err := assemble(o.Append(nil), "", messages, place)
 	if err != nil {
 		return nil, err
 	}

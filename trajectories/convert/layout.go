@@ -7,9 +7,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unsafe"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/trajectories"
@@ -252,19 +249,14 @@ func callValues(calls []chat.ToolCall) table.Value {
 // oddMembers counts the members of a message that no uniform shape has, and parts
 // of its content that are no text.
 func (l *losses) oddMembers(m chat.Message) {
-	raw := m.JSON()
-	if len(raw) == 0 {
-		return
-	}
-	// The bytes of a message never change, so they need not be copied.
-	gjson.Parse(unsafe.String(&raw[0], len(raw))).ForEach(func(key, value gjson.Result) bool {
-		empty := value.Raw == "null" || value.Raw == `""` || value.Raw == "[]"
-		switch name := key.String(); name {
+	chat.EachMember(m.JSON(), func(name string, value []byte) bool {
+		empty := isNull(value) || string(value) == `""` || string(value) == "[]"
+		switch name {
 		case "role", "reasoning_content":
 		case "content":
-			if value.IsArray() {
-				l.add("parts of messages that are no text", otherParts([]byte(value.Raw)))
-			} else if value.Type != gjson.String && value.Type != gjson.Null {
+			if isList(value) {
+				l.add("parts of messages that are no text", otherParts(value))
+			} else if !isText(value) && !isNull(value) {
 				l.add("content of messages that is no text", 1)
 			}
 		case "tool_calls":
@@ -280,7 +272,7 @@ func (l *losses) oddMembers(m chat.Message) {
 				l.add("member "+name+" of messages", 1)
 			}
 		default:
-			if value.Type != gjson.Null {
+			if !isNull(value) {
 				l.add(fmt.Sprintf("member %.60s of messages", name), 1)
 			}
 		}

@@ -1,0 +1,38 @@
+package convert
+
+import (
+	"unsafe"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+)
+
+// view parses valid JSON without copying it: strings taken from it may be parts of raw,
+// which must not change as long as they are used.
+func view(raw []byte) gjson.Result {
+	if len(raw) == 0 {
+		return gjson.Result{}
+	}
+	return gjson.Parse(unsafe.String(&raw[0], len(raw)))
+}
+
+// bytesOf returns the bytes of a text without copying them; they must not be changed.
+func bytesOf(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }
+
+// memberOf returns the text of a member of a JSON object, nil when there is none.
+func memberOf(raw []byte, name string) (found []byte) {
+	chat.EachMember(raw, func(key string, value []byte) bool {
+		if key == name {
+			found = value
+		}
+		return found == nil
+	})
+	return found
+}
+
+// isText, isList and isObject say of what type valid JSON is.
+func isText(raw []byte) bool   { return len(raw) > 0 && raw[0] == '"' }
+func isList(raw []byte) bool   { return len(raw) > 0 && raw[0] == '[' }
+func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
+func isNull(raw []byte) bool   { return string(raw) == "null" }
