@@ -68,13 +68,16 @@ func apiView(url string, o *atropos.Overview, columns int) []viewLine {
 		if o.Trainer.NumSteps > 0 {
 			steps += fmt.Sprintf(" of %d", o.Trainer.NumSteps)
 		}
+		if allSteps(o) {
+			steps += " · has all its steps"
+		}
 		say(plainTone, "trainer", "%s · batches of %d, at most %d tokens", steps, o.Trainer.BatchSize, o.Trainer.MaxTokenLen)
 	}
 	if o.UptimeSeconds <= 0 {
 		say(plainTone, "queue", "%s", count(int(o.Queue.Groups), "group"))
 		return v
 	}
-	if o.Trainer != nil && o.Trainer.BatchSize > 0 {
+	if o.Trainer != nil && o.Trainer.BatchSize > 0 && !allSteps(o) {
 		say(plainTone, "next batch", "%s", nextBatchText(o))
 	}
 	say(plainTone, "queue", "%s", amountText(o.Queue))
@@ -100,6 +103,11 @@ func apiView(url string, o *atropos.Overview, columns int) []viewLine {
 	}
 	say(plainTone, "out", "%d %s since the start · %d sent again", t.Batches, batches, t.Redelivered)
 	return append(v, workerView(o.Workers, columns)...)
+}
+
+// allSteps says whether the trainer was given the batches of all its steps.
+func allSteps(o *atropos.Overview) bool {
+	return o.Trainer != nil && o.Trainer.NumSteps > 0 && o.CurrentStep >= o.Trainer.NumSteps
 }
 
 // workerView is the table of workers. Those that are gone are counted only: each

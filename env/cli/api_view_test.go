@@ -73,6 +73,7 @@ func TestAServerThatWaitsSaysWhatFor(t *testing.T) {
 		"nobody registered":      {func(o *atropos.Overview) { o.Registered, o.Trainer = false, nil }, "trainer     none registered\n"},
 		"no batch asked for":     {func(o *atropos.Overview) { o.Started = false }, "has not asked for a batch yet: workers wait\n"},
 		"more than one batch":    {func(o *atropos.Overview) { o.Queue.Sequences = 112 }, "[####################] 96 of 64 sequences · 1.5 batches\n"},
+		"all steps":              {func(o *atropos.Overview) { o.CurrentStep = 10 }, "trainer     step 10 of 10 · has all its steps · batches of 64, at most 4096 tokens\nqueue  "},
 		"nothing comes":          {func(o *atropos.Overview) { o.Rates = atropos.Rates{} }, "32 of 64 sequences\n"},
 		"another kind of server": {func(o *atropos.Overview) { o.UptimeSeconds = 0 }, "queue       9 groups\n"},
 		"many batches": {func(o *atropos.Overview) {

@@ -363,6 +363,7 @@ class Trainer:
         except Fault as fault:
             raise Fault("batch %s: %s" % (name or "without a name", fault)) from None
         learned = train(groups)
+        time.sleep(self.options.pace)
         data = self.progress.data
         tokens = sum(len(row) for group in groups for row in group["tokens"])
         sequences = sum(len(group["tokens"]) for group in groups)
@@ -471,8 +472,10 @@ class Output:
             print(json.dumps({"summary": {"steps": data["step"], "sequences": data["sequences"], "tokens": data["tokens"],
                                           "trained_tokens": data["trained_tokens"], "delivered_again": again, "seconds": round(seconds, 3)}}), flush=True)
             return
-        print("%d steps in %.1f s: %d sequences, %d tokens, %d of them trained on; %d batches came twice and were used once" %
-              (data["step"], seconds, data["sequences"], data["tokens"], data["trained_tokens"], again))
+        print("%d steps, the last after %.1f s: %d sequences, %d tokens, %d of them trained on" %
+              (data["step"], seconds, data["sequences"], data["tokens"], data["trained_tokens"]))
+        if again:
+            print("%d deliveries were repetitions, and not used again" % again)
         print("ids, masks, log-probabilities, scores, shapes and batch sizes are right")
 
 
@@ -489,14 +492,15 @@ def arguments():
     parser.add_argument("--record", metavar="FILE", help="write the groups that were trained on here, one JSON object per line")
     parser.add_argument("--give-up", type=float, default=0, metavar="SECONDS", help="end when the server is away for so long; 0 (default) waits for ever")
     parser.add_argument("--poll", type=float, default=1.0, metavar="SECONDS", help="longest pause between two questions for a batch (default %(default)s)")
+    parser.add_argument("--pace", type=float, default=0, metavar="SECONDS", help="time that a step of training takes (default %(default)s)")
     parser.add_argument("--group", default="toy", help="wandb group to register (default %(default)s)")
     parser.add_argument("--project", default="toy-trainer", help="wandb project to register (default %(default)s)")
     parser.add_argument("--checkpoint-dir", default="", help="checkpoint directory to register")
     parser.add_argument("--save-interval", type=int, default=100, help="checkpoint interval in steps to register (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object per step, and a summary")
     options = parser.parse_args()
-    if options.steps < 1 or options.batch_size < 1 or options.poll <= 0:
-        parser.error("--steps, --batch-size and --poll must be positive")
+    if options.steps < 1 or options.batch_size < 1 or options.poll <= 0 or options.pace < 0:
+        parser.error("--steps, --batch-size and --poll must be positive, and --pace not negative")
     if not options.server.startswith(("http://", "https://")):
         parser.error("--server %s: want something like http://localhost:8000" % options.server)
     if options.token_env and not os.environ.get(options.token_env):
