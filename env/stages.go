@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/hermes-env/hermes-env/agentloop"
@@ -170,9 +171,25 @@ func (r *Runner) stageOracle(item Item, stage int) func(context.Context, *toolco
 // sends one of its own.
 func (r *Runner) withSystemPrompt(messages []chat.Message) []chat.Message {
 	if text := r.opts.Config.SystemPrompt; text != "" && messages[0].Role() != chat.RoleSystem {
-		return append([]chat.Message{chat.System(text)}, messages...)
+		messages = append([]chat.Message{chat.System(text)}, messages...)
 	}
-	return messages
+	return withThinkingPrompt(r.opts.Config.Reasoning.Prompt(), messages)
+}
+
+// withThinkingPrompt puts a text before all else that the system message says, whoever
+// wrote that.
+func withThinkingPrompt(text string, messages []chat.Message) []chat.Message {
+	if text == "" {
+		return messages
+	}
+	rest := messages
+	if messages[0].Role() == chat.RoleSystem {
+		if system := strings.TrimSpace(messages[0].Text()); system != "" {
+			text = strings.TrimRight(text, "\n") + "\n\n" + messages[0].Text()
+		}
+		rest = messages[1:]
+	}
+	return append([]chat.Message{chat.System(text)}, rest...)
 }
 
 // joinResults makes one result of what the agent did in two stages. The

@@ -68,6 +68,7 @@ type runFlags struct {
 	Retry             []string `name:"retry-outcome" placeholder:"OUTCOME" help:"With --resume: run again just the rollouts that ended so (sandbox_error, model_error, verifier_error, …; several with commas), in place of those that had no fair try [model_error,sandbox_error,cancelled]. Missing ones run in any case."`
 	DryRun            bool     `name:"dry-run" help:"Say what would run, and run nothing."`
 	JSON              bool     `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
+	MetricsListen     string   `name:"metrics-listen" placeholder:"ADDRESS" help:"Let Prometheus fetch the run's figures at /metrics of this address while it goes on, such as 127.0.0.1:9464; a port alone is on the loopback interface."`
 	configFlagSet
 }
 
@@ -101,6 +102,7 @@ type job struct {
 	skipped     []validation.Verdict // on the items left out
 	rescoring   *rescoring           // where the rollouts come from that are scored again; nil in other runs
 	out         printer
+	metrics     *runMetrics // nil in runs whose figures nobody watches
 }
 
 func (s *session) execute(flags *runFlags, mode config.Mode, failUnder *float64) error {
@@ -119,6 +121,7 @@ func (s *session) execute(flags *runFlags, mode config.Mode, failUnder *float64)
 	}
 	j := &job{session: s, flags: flags, mode: mode, cfg: cfg}
 	j.out = newPrinter(s.app.Stdout, s.app.Stderr, flags.JSON, s.app.Getenv)
+	j.metrics = newRunMetrics(cfg, s.app.now, j.out.Warn)
 	for _, w := range cfg.Warnings {
 		j.out.Warn(w)
 	}
@@ -172,6 +175,11 @@ func (j *job) selection() tools.Selection {
 }
 
 func (j *job) run(ctx context.Context, drain <-chan struct{}, failUnder *float64) (err error) {
+	figures, err := j.listenMetrics(ctx)
+	if err != nil {
+		return fail(ExitUsage, err)
+	}
+	defer func() { err = errors.Join(err, figures.close()) }()
 	provider, err := j.newProvider()
 	if err != nil {
 		return fail(ExitSandbox, err)
@@ -210,7 +218,9 @@ func (j *job) run(ctx context.Context, drain <-chan struct{}, failUnder *float64
 	if err := j.keepSkipped(store); err != nil {
 		return errors.Join(fail(ExitStore, err), store.Close(trajectories.StatusFailed))
 	}
+	j.metrics.open(store.Dir(), wandbNames{}, figures.sink())
 	summary, runErr := j.runIn(ctx, drain, store, provider, client)
+	uploading := j.metrics.finish(summary)
 	status := statusOf(runErr)
 	if summary != nil && !errors.Is(runErr, env.ErrStore) {
 		if err := j.writeResults(store, summary); err != nil {
@@ -226,6 +236,8 @@ func (j *job) run(ctx context.Context, drain <-chan struct{}, failUnder *float64
 		return runErr
 	}
 	j.out.Summary(summary, j.cfg)
+	j.tell(uploading)
+	j.report(store.Dir(), summary, runErr)
 	if runErr != nil {
 		j.out.Note(j.goOn(runErr, summary))
 		return runErr
@@ -256,7 +268,7 @@ func (j *job) runIn(ctx context.Context, drain <-chan struct{}, store *trajector
 		Model: client.client, ModelName: client.name, RawText: client.rawText, Sessions: client.sessions, GroupsInFlight: j.cfg.GroupsInFlight(),
 		Provider: provider, Registry: j.registry, Store: store, Groups: sink, Prices: j.prices(),
 		Select: j.items.keep, Selected: j.items.size, RetryOutcomes: again,
-		Observer: j.out, Drain: drain,
+		Observer: j.metrics.observe(j.out), Drain: drain,
 	})
 	if err != nil {
 		return nil, fail(ExitUsage, err)

@@ -11,5 +11,5 @@ type Tracking struct {
 	NumRolloutsToKeep             int    `yaml:"num_rollouts_to_keep" default:"32" min:"0" unit:"groups" affects:"no" help:"groups in the table of rollouts that goes with each log of figures, the latest ones; 0 makes no table"`
 	NumRolloutsPerGroupForLogging int    `yaml:"num_rollouts_per_group_for_logging" default:"1" min:"-1" unit:"rollouts" affects:"no" help:"rollouts of a group in that table; -1 is all of them"`
 	MinItemsSentBeforeLogging     int    `yaml:"min_items_sent_before_logging" default:"2" unit:"groups" affects:"no" help:"groups that have to be over before figures are logged again; 0 or less logs after each"`
-	Report                        string `yaml:"report" default:"auto" choices:"auto,always,never" affects:"no" help:"write report.html into the run directory at the end; auto does so for runs of up to 5,000 rollouts and 1 GiB"`
+	Report                        string `yaml:"report" default:"auto" choices:"auto,always,never" affects:"no" help:"write report.html into the run directory at the end; auto does so for runs of up to 5,000 rollouts and 256 MiB"`
 }
