@@ -134,6 +134,11 @@ func rich(t testing.TB) *Rollout {
 		Toolsets:          []string{"terminal", "file"},
 		ToolErrors:        []ToolError{{Turn: 2, Tool: "terminal", Arguments: `{"command":`, Error: "invalid JSON", Result: `{"error":"x"}`}},
 		Usage:             chat.Usage{PromptTokens: 100, CompletionTokens: 20, TotalTokens: 120, CachedTokens: 64, ReasoningTokens: 7},
+		Spend: &Spend{
+			Agent:       Bill{Calls: 5, Unreported: 1, PromptTokens: 110, CachedTokens: 64, CompletionTokens: 21},
+			Judge:       Bill{Calls: 2, PromptTokens: 900, CompletionTokens: 30, USD: pointer(0.0123)},
+			FailedTries: Bill{Calls: 1, PromptTokens: 9, CompletionTokens: 1, USD: pointer(1.5e-6)},
+		},
 		Timings: Timings{Total: 12.5, Model: 10, Held: 4, Tools: 1.25, Sandbox: 0.5, Verify: 0.25, Harness: 0.0123456789,
 			Turns: []TurnTiming{{Model: 2.5, Tools: 0.125, Total: 2.75, PromptTokens: 50, CompletionTokens: 10, FinishReason: "tool_calls"}, {Model: 7.5, Total: 7.5, FinishReason: "stop"}}},
 		Sandbox:    &Sandbox{Backend: "docker", Image: "debian:12", Digest: "sha256:feed"},
