@@ -176,10 +176,13 @@ func (e *exporter) trial(r *trajectories.Rollout) error {
 	if err := writeJSON(filepath.Join(dir, "config.json"), result.Config); err != nil {
 		return err
 	}
-	if err := e.trajectory(r, dir, result); err != nil {
+	if err := e.trajectory(r, dir, result.AgentResult.CostUSD); err != nil {
 		return err
 	}
-	if err := verifierFiles(r, filepath.Join(dir, "verifier"), result.VerifierResult); err != nil {
+	if err := verifierFiles(result.VerifierResult, gjson.GetBytes(r.Metadata, "verifier"), stagesPrinted(r.Metadata), filepath.Join(dir, "verifier")); err != nil {
+		return err
+	}
+	if err := e.stepDirs(steps(r), dir); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "artifacts", "manifest.json"), []byte("[]\n"), 0o644); err != nil {
@@ -208,14 +211,12 @@ func (e *exporter) trialResult(r *trajectories.Rollout, name string) *trialResul
 		StartedAt: stamp(r.StartedAt), FinishedAt: stamp(r.FinishedAt), ExceptionInfo: exception(r),
 	}
 	if model := e.agent.ModelName; model != nil {
-		out.AgentInfo.ModelInfo = &modelInfo{Name: *model}
-		if e.config.Provider != "" {
-			out.AgentInfo.ModelInfo.Provider = &e.config.Provider
-		}
+		out.AgentInfo.ModelInfo = &modelInfo{Name: *model, Provider: e.provider(*model)}
 	}
 	out.EnvironmentTime, out.AgentTime, out.VerifierTime = phases(r)
+	out.StepResults = stepResults(steps(r), r.StartedAt.Add(time.Duration(r.Timings.Sandbox*float64(time.Second))))
 	usage := r.Usage
-	out.AgentResult = &agentResult{CostUSD: e.cost(r), Metadata: &agentMetadata{r.ID, r.ItemID, r.Attempt, string(r.Outcome), r.StopReason, r.TurnsUsed}}
+	out.AgentResult = &agentResult{CostUSD: e.cost(r), Metadata: metadataOf(r)}
 	if r.TurnsUsed > 0 {
 		out.AgentResult.InputTokens, out.AgentResult.CacheTokens, out.AgentResult.OutputTokens = &usage.PromptTokens, &usage.CachedTokens, &usage.CompletionTokens
 	}
@@ -236,6 +237,21 @@ func (e *exporter) trialResult(r *trajectories.Rollout, name string) *trialResul
 	return out
 }
 
+func metadataOf(r *trajectories.Rollout) *agentMetadata {
+	return &agentMetadata{r.ID, r.ItemID, r.Attempt, string(r.Outcome), r.StopReason, r.TurnsUsed}
+}
+
+// provider names whose model it is. Some versions of Harbor refuse a model without.
+func (e *exporter) provider(model string) string {
+	if e.config.Provider != "" {
+		return e.config.Provider
+	}
+	if org, _, found := strings.Cut(model, "/"); found && org != "" {
+		return org
+	}
+	return "unknown"
+}
+
 func taskName(r *trajectories.Rollout) string {
 	if name := gjson.GetBytes(r.Metadata, "task_name").String(); name != "" {
 		return name
@@ -251,9 +267,9 @@ func (e *exporter) cost(r *trajectories.Rollout) *float64 {
 }
 
 // trajectory writes agent/trajectory.json and the images it refers to.
-func (e *exporter) trajectory(r *trajectories.Rollout, dir string, result *trialResult) error {
+func (e *exporter) trajectory(r *trajectories.Rollout, dir string, cost *float64) error {
 	doc, losses, err := atif.FromRollout(r, atif.Config{
-		AgentName: e.config.AgentName, AgentVersion: e.config.AgentVersion, ToolDefinitions: e.manifest.Tools, CostUSD: result.AgentResult.CostUSD,
+		AgentName: e.config.AgentName, AgentVersion: e.config.AgentVersion, ToolDefinitions: e.manifest.Tools, CostUSD: cost,
 		SaveImage: func(name, _ string, data []byte) (string, error) {
 			path := filepath.Join(dir, "agent", "images", name)
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -276,11 +292,11 @@ func (e *exporter) trajectory(r *trajectories.Rollout, dir string, result *trial
 }
 
 // verifierFiles writes what the verifier left: its reward and, where the record
-// kept them, its output and its report of single tests.
-func verifierFiles(r *trajectories.Rollout, dir string, result *verifierResult) error {
+// kept them, its output (else printed) and its report of single tests.
+func verifierFiles(result *verifierResult, report gjson.Result, printed []byte, dir string) error {
 	files := map[string][]byte{}
 	if result != nil {
-		files["reward.txt"] = append(strconv.AppendFloat(nil, *r.Score, 'g', -1, 64), '\n')
+		files["reward.txt"] = append(strconv.AppendFloat(nil, result.Rewards[0].value, 'g', -1, 64), '\n')
 		if len(result.Rewards) > 1 {
 			raw, err := result.Rewards.MarshalJSON()
 			if err != nil {
@@ -289,10 +305,10 @@ func verifierFiles(r *trajectories.Rollout, dir string, result *verifierResult) 
 			files["reward.json"] = append(raw, '\n')
 		}
 	}
-	report := gjson.GetBytes(r.Metadata, "verifier")
 	if out := report.Get("test_stdout"); out.Type == gjson.String {
-		files["test-stdout.txt"] = []byte(out.Str)
-	} else if printed := stagesPrinted(r.Metadata); len(printed) > 0 {
+		printed = []byte(out.Str)
+	}
+	if len(printed) > 0 || report.Get("test_stdout").Exists() {
 		files["test-stdout.txt"] = printed
 	}
 	if ctrf := report.Get("ctrf"); ctrf.IsObject() {

@@ -266,3 +266,46 @@ func FuzzTrialNamesAreSafeDirectories(f *testing.F) {
 		require.Equal(t, TrialName(task, id), TrialName(task, id))
 	})
 }
+
+func TestStepsStandInATrialAsHarborHasThem(t *testing.T) {
+	staged := rollout("steps", 0, pointer(0.75), trajectories.OutcomeLimit)
+	staged.TurnsUsed, staged.StopReason = 3, "time_limit"
+	staged.Messages = []chat.Message{chat.User("first"), chat.Assistant("a", ""), chat.User("second"), chat.Assistant("b", ""), chat.Assistant("c", "")}
+	staged.Timings = trajectories.Timings{Total: 12, Sandbox: 2, Verify: 3, Turns: []trajectories.TurnTiming{
+		{Total: 1, PromptTokens: 10, CompletionTokens: 1}, {Total: 2, PromptTokens: 20, CompletionTokens: 2}, {Total: 3, PromptTokens: 30, CompletionTokens: 3},
+	}}
+	staged.Metadata = json.RawMessage(`{"stages":[{"name":"one","message":0,"turns_used":1,"stop_reason":"natural","score":0.5,"verifier":{"seconds":1.5,"test_stdout":"half\n"}},` +
+		`{"name":"two","message":2,"turns_used":2,"stop_reason":"time_limit","score":1,"verifier":{"seconds":0.5,"test_stdout":"all\n","ctrf":{"results":2}}}]}`)
+	failed := rollout("failed", 0, nil, trajectories.OutcomeVerifierError)
+	failed.Metadata = json.RawMessage(`{"stages":[{"name":"one","message":0,"turns_used":1,"stop_reason":"natural","score":null},{"name":"../../up","message":99,"turns_used":-4,"stop_reason":"natural","score":null}]}`)
+	r := testRun()
+	r.rollouts = append(r.rollouts, staged, failed)
+	job := export(t, r, Config{Dir: t.TempDir()})
+
+	trial := filepath.Join(job.Dir, TrialName(staged.ItemID, staged.ID))
+	results := gjson.Get(read(t, trial, "result.json"), "step_results")
+	require.Equal(t, `["one","two"]`, compact(t, results.Get("#.step_name").Raw))
+	require.Equal(t, `[{"reward":0.5},{"reward":1.0}]`, compact(t, results.Get("#.verifier_result.rewards").Raw))
+	require.Equal(t, `[10,50]`, compact(t, results.Get("#.agent_result.n_input_tokens").Raw))
+	require.Equal(t, gjson.Null, results.Get("0.exception_info").Type)
+	require.Equal(t, "AgentTimeoutError", results.Get("1.exception_info.exception_type").String(), "the step whose time was up, not the one before")
+	require.JSONEq(t, `{"started_at":"2026-01-02T03:04:08.000000Z","finished_at":"2026-01-02T03:04:09.500000Z"}`, results.Get("0.verifier").Raw)
+	require.JSONEq(t, `{"started_at":"2026-01-02T03:04:09.500000Z","finished_at":"2026-01-02T03:04:14.500000Z"}`, results.Get("1.agent_execution").Raw)
+	require.Equal(t, "0.5\n", read(t, trial, "steps", "one", "verifier", "reward.txt"))
+	require.Equal(t, "all\n", read(t, trial, "steps", "two", "verifier", "test-stdout.txt"))
+	require.JSONEq(t, `{"results":2}`, read(t, trial, "steps", "two", "verifier", "ctrf.json"))
+	second := read(t, trial, "steps", "two", "agent", "trajectory.json")
+	require.Equal(t, `["second","b","c"]`, compact(t, gjson.Get(second, "steps.#.message").Raw))
+	require.Equal(t, int64(50), gjson.Get(second, "final_metrics.total_prompt_tokens").Int())
+
+	trial = filepath.Join(job.Dir, TrialName(failed.ItemID, failed.ID))
+	require.Equal(t, `["VerifierTimeoutError","VerifierTimeoutError"]`, compact(t, gjson.Get(read(t, trial, "result.json"), "step_results.#.exception_info.exception_type").Raw))
+	entries, err := os.ReadDir(filepath.Join(trial, "steps"))
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "a name that leads elsewhere is no directory")
+
+	plain := testRun().rollouts[0]
+	result := read(t, job.Dir, TrialName(plain.ItemID, plain.ID), "result.json")
+	require.Equal(t, "null", gjson.Get(result, "step_results").Raw)
+	require.Equal(t, "org", gjson.Get(result, "agent_info.model_info.provider").String(), "never null, which some versions refuse")
+}

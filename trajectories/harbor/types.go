@@ -24,6 +24,17 @@ type trialResult struct {
 	AgentSetupTime  *timing         `json:"agent_setup"`
 	AgentTime       *timing         `json:"agent_execution"`
 	VerifierTime    *timing         `json:"verifier"`
+	StepResults     []stepResult    `json:"step_results"` // null for a task without steps
+}
+
+// stepResult is what a trial says of one step of its task.
+type stepResult struct {
+	StepName       string          `json:"step_name"`
+	AgentResult    *agentResult    `json:"agent_result"`
+	VerifierResult *verifierResult `json:"verifier_result"`
+	ExceptionInfo  *exceptionInfo  `json:"exception_info"`
+	AgentTime      *timing         `json:"agent_execution"`
+	VerifierTime   *timing         `json:"verifier"`
 }
 
 type taskID struct {
@@ -39,8 +50,8 @@ type agentInfo struct {
 }
 
 type modelInfo struct {
-	Name     string  `json:"name"`
-	Provider *string `json:"provider"`
+	Name     string `json:"name"`
+	Provider string `json:"provider"`
 }
 
 type agentResult struct {
