@@ -300,20 +300,18 @@ func (e *Environment) StageReward(ctx context.Context, item env.Item, stage int,
 	return e.verify(ctx, t, t.parts[stage], result, tc)
 }
 
-// CombineStages returns the mean over all steps, those not reached as 0, or the last
-// step's reward, as the task says.
+// CombineStages returns the mean over the steps that were verified, or the reward of
+// the last of them, as the task says. Both are Harbor's rules: a step that was not
+// reached, because one before it fell short of its min_reward, does not count as 0.
 func (e *Environment) CombineStages(item env.Item, scores []env.Score) env.Score {
 	t := item.Value.(*task)
 	combined := env.Score{Parts: map[string]float64{}}
 	for i, s := range scores {
-		combined.Value += s.Value / float64(len(t.parts))
+		combined.Value += s.Value / float64(len(scores))
 		combined.Parts["step:"+t.parts[i].name] = s.Value
 	}
-	if t.config.RewardStrategy == "final" {
-		combined.Value = 0
-		if len(scores) == len(t.parts) {
-			combined.Value = scores[len(scores)-1].Value
-		}
+	if t.config.RewardStrategy == "final" && len(scores) > 0 {
+		combined.Value = scores[len(scores)-1].Value
 	}
 	return combined
 }

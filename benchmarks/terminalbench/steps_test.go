@@ -47,7 +47,7 @@ func TestStepsShareAContainerAndAreScoredOneByOne(t *testing.T) {
 	steps(t, b.root, "stopped", "", "min_reward = 0.6\n")
 	steps(t, b.root, "stopped-final", "multi_step_reward_strategy = \"final\"\n", "min_reward = 0.6\n")
 	records := b.run()
-	for name, want := range map[string]string{"mean": "0.75", "final": "1", "stopped": "0.25", "stopped-final": "0"} {
+	for name, want := range map[string]string{"mean": "0.75", "final": "1", "stopped": "0.5", "stopped-final": "0.5"} {
 		require.Equal(t, want, outcome(records[name]), "%s: %s", name, records[name].Metadata)
 	}
 	stages := gjson.GetBytes(records["mean"].Metadata, "stages")
