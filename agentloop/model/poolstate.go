@@ -53,9 +53,8 @@ type waiter struct {
 type slot struct {
 	member int
 	probe  bool
-	epoch  uint64    // of the server's throttle
-	tokens float64   // what was taken from its bucket
-	at     time.Time // when it was granted
+	epoch  uint64  // of the server's throttle
+	tokens float64 // what was taken from its bucket
 }
 
 // verdict is what the end of a request says about the server.
@@ -89,7 +88,7 @@ func (s *poolState) acquire(now time.Time, w *waiter) (slot, bool) {
 	}
 	if queue == nil {
 		s.grant(now, w, got)
-		return got.taken(now, w, &s.members[got.member]), true
+		return got.taken(w, &s.members[got.member]), true
 	}
 	w.granted = make(chan slot, 1)
 	if w.sequence == 0 {
@@ -174,8 +173,7 @@ func (w *waiter) excludes(i int) bool { return w.tried != nil && w.tried[i] }
 func (m *memberState) room() bool { return m.limit == 0 || m.inFlight < m.limit }
 
 func (m *memberState) free(now time.Time, w *waiter) bool {
-	// In this order: the end of a pause may widen the window.
-	return m.room() && m.throttle.wait(now, m.throttle.cost.tokens(w.size)) == 0 && !m.throttle.full(m.inFlight)
+	return m.room() && m.throttle.wait(now, m.throttle.cost.tokens(w.size)) == 0
 }
 
 // busier compares the load of two servers in proportion to their weights; equal
@@ -188,8 +186,8 @@ func (m *memberState) busier(other *memberState) float64 {
 }
 
 // taken completes a slot that is granted now.
-func (g slot) taken(now time.Time, w *waiter, m *memberState) slot {
-	g.epoch, g.tokens, g.at = m.throttle.epoch, m.throttle.cost.tokens(w.size), now
+func (g slot) taken(w *waiter, m *memberState) slot {
+	g.epoch, g.tokens = m.throttle.epoch, m.throttle.cost.tokens(w.size)
 	return g
 }
 
@@ -218,6 +216,9 @@ func (s *poolState) release(now time.Time, got slot, w *waiter, e ended) {
 	if got.probe {
 		m.probing = false
 	}
+	if e.verdict != limited {
+		m.throttle.end()
+	}
 	switch e.verdict {
 	case alive:
 		m.failures, m.ejected, m.cooldown, m.reason = 0, false, 0, ""
@@ -227,7 +228,7 @@ func (s *poolState) release(now time.Time, got slot, w *waiter, e ended) {
 			s.refused = now
 		}
 		m.throttle.correct(got.tokens, 0)
-		m.throttle.refuse(now, got.epoch, m.inFlight+1, e.after)
+		m.throttle.refuse(now, got.epoch, e.after)
 		if len(s.members) > 1 {
 			s.scatter(now, got.member)
 		}
@@ -249,7 +250,7 @@ func (s *poolState) release(now time.Time, got slot, w *waiter, e ended) {
 	}
 	if e.answered {
 		s.refused = time.Time{}
-		m.throttle.succeed(now.Sub(got.at))
+		m.throttle.succeed()
 		if n := e.prompt + e.completion; n > 0 {
 			m.throttle.cost.learn(w.size, e.prompt, e.completion)
 			m.throttle.correct(got.tokens, float64(n))
@@ -281,7 +282,7 @@ func (s *poolState) scatter(now time.Time, i int) {
 func (s *poolState) serve(now time.Time, w *waiter, got slot) {
 	s.waiting--
 	s.grant(now, w, got)
-	w.granted <- got.taken(now, w, &s.members[got.member]) // has room for one and is written once
+	w.granted <- got.taken(w, &s.members[got.member]) // has room for one and is written once
 }
 
 // dispatch serves waiting requests in order of arrival as far as slots are free.
@@ -336,7 +337,7 @@ func (s *poolState) nextReturn(now time.Time) (time.Time, bool) {
 }
 
 // heldBy returns whether the rate of a server holds back a request that could be sent
-// there otherwise, and how long; 0 when it waits for the end of another request.
+// there otherwise, and how long if none that is in flight ends before.
 func (s *poolState) heldBy(now time.Time, i int) (time.Duration, bool) {
 	m := &s.members[i]
 	if m.throttle.idle() || !m.room() {
@@ -359,9 +360,7 @@ func (s *poolState) heldBy(now time.Time, i int) (time.Duration, bool) {
 			}
 		}
 		d := m.throttle.wait(now, m.throttle.cost.tokens(w.size))
-		if m.throttle.full(m.inFlight) {
-			d = 0 // time alone doesn't help
-		} else if d == 0 {
+		if d == 0 {
 			continue
 		}
 		if !held || d < wait {

@@ -19,9 +19,13 @@ const (
 	// shortestPause and longestPause bound the wait after a refusal that names none.
 	// It doubles while nothing gets through.
 	shortestPause, longestPause = time.Second, time.Minute
-	// paceGrowth is by which share a learned rate grows in a second, to find out when
-	// the server takes more.
-	paceGrowth = 0.02
+	// shortestPatience and longestPatience bound how long after the last request another
+	// one is sent on trial although the window is full. It doubles with each one in vain.
+	shortestPatience, longestPatience = time.Second, 2 * time.Minute
+	// paceDoubling is how long a learned rate takes to double while nothing is refused,
+	// to find out when the server takes more. It grows little at first and ever faster:
+	// the square of the time counts.
+	paceDoubling = 25.0 // seconds
 	// paceBurst is how many seconds of a learned rate may go out at once.
 	paceBurst = 0.25
 )
@@ -90,19 +94,34 @@ type throttle struct {
 	step      int    // by how much it grows next
 	epoch     uint64 // number of cuts: requests sent before the last one don't cut again
 
-	until  time.Time     // end of the pause
-	streak int           // refusals in a row between which nothing got through
-	pace   bucket        // the learned rate
-	answer time.Duration // how long a good answer takes, averaged
+	until  time.Time // end of the pause
+	streak int       // refusals in a row between which nothing got through
+	pace   bucket    // the learned rate
 
-	settling          bool      // the interval below ends with the pause
-	since             time.Time // begin of the interval that is measured
-	granted, declined int       // requests sent, and refused ones, in the interval
-	refusals          int64     // in all
+	inFlight int
+	flying   int           // in flight at the last cut
+	last     time.Time     // when the last request was sent
+	patience time.Duration // after it until a full window is widened on trial
+	probing  bool          // the window was widened so
+
+	settling bool      // a pause has begun at whose end the counts below are looked at
+	since    time.Time // begin of the interval over which the pace is measured
+	interval tally     // of it
+	episode  tally     // since the last pause
+	refusals int64     // in all
 }
 
+// tally counts what became of requests.
+type tally struct {
+	sent, refused int
+	ended         int // those that were not refused
+}
+
+// taken is how many requests the server took, as far as one can know: refusals come fast.
+func (c tally) taken() int { return c.sent - c.refused }
+
 func newThrottle(r Rates, limit int) throttle {
-	t := throttle{limit: limit, cost: estimate{perByte: 0.3, completion: 256}}
+	t := throttle{limit: limit, patience: shortestPatience, cost: estimate{perByte: 0.3, completion: 256}}
 	if r.RequestsPerMinute > 0 {
 		t.requests = newBucket(r.RequestsPerMinute)
 	}
@@ -128,15 +147,37 @@ func (t *throttle) wait(now time.Time, tokens float64) time.Duration {
 	}
 	t.settle(now)
 	t.refill(now)
-	return max(t.requests.wait(1), t.tokens.wait(tokens), t.pace.wait(1))
+	return max(t.requests.wait(1), t.tokens.wait(tokens), t.pace.wait(1), t.room(now))
+}
+
+// room returns when the window lets another request go, however long those in flight
+// take: 0 is now.
+func (t *throttle) room(now time.Time) time.Duration {
+	if t.window == 0 || t.inFlight < t.window {
+		return 0
+	}
+	if left := t.last.Add(t.patience).Sub(now); left > 0 {
+		return left
+	}
+	// The last ones that were sent have not been refused: the server carries them all.
+	if t.probing {
+		t.patience = shortestPatience
+	}
+	t.probing = true
+	t.widen(t.window + max(1, t.window/8))
+	if t.inFlight < t.window {
+		return 0
+	}
+	return longestPatience // all that is configured are in flight
 }
 
 func (t *throttle) refill(now time.Time) {
 	t.requests.refill(now)
 	t.tokens.refill(now)
 	if p := &t.pace; p.perSecond > 0 {
-		if d := now.Sub(p.at).Seconds(); d > 0 {
-			p.perSecond *= math.Exp(paceGrowth * min(d, 3600))
+		before, after := p.at.Sub(t.since).Seconds()/paceDoubling, now.Sub(t.since).Seconds()/paceDoubling
+		if after > before {
+			p.perSecond *= math.Exp2(min(after*after-before*before, 64))
 			p.capacity = max(1, p.perSecond*paceBurst)
 		}
 		p.refill(now)
@@ -146,9 +187,6 @@ func (t *throttle) refill(now time.Time) {
 	}
 }
 
-// full says that the window has no room beside the requests in flight.
-func (t *throttle) full(inFlight int) bool { return t.window > 0 && inFlight >= t.window }
-
 // paused says that the server has asked for a pause that is not over.
 func (t *throttle) paused(now time.Time) bool { return t.until.After(now) }
 
@@ -157,7 +195,10 @@ func (t *throttle) grant(now time.Time, tokens float64) {
 	if t.since.IsZero() {
 		t.since = now
 	}
-	t.granted++
+	t.interval.sent++
+	t.episode.sent++
+	t.inFlight++
+	t.last = now
 	if t.idle() {
 		return
 	}
@@ -166,15 +207,18 @@ func (t *throttle) grant(now time.Time, tokens float64) {
 	t.pace.take(1)
 }
 
+// end counts a request that ended, unless refuse does.
+func (t *throttle) end() {
+	t.inFlight--
+	t.interval.ended++
+	t.episode.ended++
+}
+
 // correct replaces what a request was thought to cost by what it cost.
 func (t *throttle) correct(thought, real float64) { t.tokens.take(real - thought) }
 
-// succeed counts an answer that took so long, for the growth of the window.
-func (t *throttle) succeed(took time.Duration) {
-	if t.answer == 0 {
-		t.answer = took
-	}
-	t.answer += (took - t.answer) / 8
+// succeed counts a good answer, for the growth of the window.
+func (t *throttle) succeed() {
 	if t.window == 0 {
 		return
 	}
@@ -195,18 +239,24 @@ func (t *throttle) widen(n int) {
 }
 
 // refuse records that the server refused a request which was sent in the given epoch.
-// inFlight counts that request too. asked is how long the server wants to be left
-// alone, 0 when it doesn't say.
-func (t *throttle) refuse(now time.Time, epoch uint64, inFlight int, asked time.Duration) {
+// asked is how long the server wants to be left alone, 0 when it doesn't say.
+func (t *throttle) refuse(now time.Time, epoch uint64, asked time.Duration) {
 	t.refusals++
-	t.declined++
+	t.interval.refused++
+	t.episode.refused++
+	t.inFlight--
 	if epoch == t.epoch {
 		t.epoch++
-		t.before = inFlight
+		if t.probing {
+			t.patience = min(2*t.patience, longestPatience)
+		}
+		t.probing = false
+		t.flying = t.inFlight + 1
+		t.before = t.flying
 		if t.window > 0 {
 			t.before = min(t.before, t.window)
 		}
-		t.widen(max(1, t.before/2, t.carried()))
+		t.widen(max(1, t.before/2))
 		t.successes, t.step = 0, 1
 		backoff := min(longestPause, shortestPause<<min(t.streak, 10))
 		if asked == 0 || t.streak > 0 && asked < backoff {
@@ -219,30 +269,40 @@ func (t *throttle) refuse(now time.Time, epoch uint64, inFlight int, asked time.
 	}
 }
 
-// carried is how many requests are in flight at the learned pace (Little's law): the
-// server has taken that many, so that fewer would only leave it idle. 0 is unknown.
-func (t *throttle) carried() int {
-	return int(t.pace.perSecond * t.answer.Seconds())
-}
+// leastSample and leastInterval are what a pace is measured over, and paceCut is the
+// least share of the last pace that a measurement leaves: single ones err.
+const (
+	leastSample   = 5
+	leastInterval = time.Second
+	paceCut       = 0.85
+)
 
-// settle ends the interval that a refusal ended. At both of its ends the server's own
-// bucket was empty, so that what it took in between is the rate it allows. The interval
-// lasts until the end of the pause, when the refusals on their way have arrived.
+// settle draws conclusions at the end of a pause, when the refusals that were on their
+// way have arrived.
 func (t *throttle) settle(now time.Time) {
 	if !t.settling {
 		return
 	}
 	t.settling = false
-	took := t.granted - t.declined
-	if elapsed := now.Sub(t.since).Seconds(); took > 0 && elapsed > 0 {
+	took := t.episode.taken()
+	if took > 0 {
 		t.streak = 0
-		rate := float64(took) / elapsed
-		t.pace = bucket{perSecond: rate, capacity: max(1, rate*paceBurst), level: 1, at: now}
-		t.widen(max(t.window, t.carried()))
 	} else {
 		t.streak++
 	}
-	t.since, t.granted, t.declined = now, 0, 0
+	// What was in flight and not refused the server carries. When it took more than what
+	// replaced requests that ended, their number is not what it limits, and may grow as
+	// it did.
+	carried := max(t.inFlight, t.flying-t.episode.refused)
+	t.widen(max(t.window, carried+max(0, took-t.episode.ended)))
+	t.episode = tally{}
+	// At both ends of the interval the server's own bucket was empty, so that what it
+	// took in between is the rate it allows.
+	if n, elapsed := t.interval.taken(), now.Sub(t.since); n >= leastSample && elapsed >= leastInterval {
+		rate := max(float64(n)/elapsed.Seconds(), paceCut*t.pace.perSecond)
+		t.pace = bucket{perSecond: rate, capacity: max(1, rate*paceBurst), level: 1, at: now}
+		t.since, t.interval = now, tally{}
+	}
 }
 
 // estimate predicts the tokens of a request from what earlier ones cost.
