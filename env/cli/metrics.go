@@ -44,8 +44,9 @@ type runMetrics struct {
 
 // openGroup is what is known of a group before it is judged.
 type openGroup struct {
-	started time.Time
-	rows    map[int]tracking.RolloutRow // by attempt
+	started  time.Time
+	unscored int
+	rows     map[int]tracking.RolloutRow // by attempt
 }
 
 // newRunMetrics prepares the figures of a run. Nothing is written before open.
@@ -226,6 +227,9 @@ func (m *runMetrics) finished(rec *trajectories.Rollout) {
 	if wanted {
 		g.rows[rec.Attempt] = row
 	}
+	if rec.Score == nil {
+		g.unscored++
+	}
 }
 
 // evaluated counts a rollout of an evaluation, which has no groups.
@@ -243,16 +247,36 @@ func (m *runMetrics) evaluated(rec *trajectories.Rollout) {
 }
 
 func (m *runMetrics) judged(step int, verdict env.GroupVerdict) {
+	m.count(m.take(step), verdict.Group != nil, string(verdict.Reason))
+}
+
+// ended counts a group that nobody judged, since the run makes no groups for training.
+func (m *runMetrics) ended(step int) {
+	if m == nil || m.prefix == "eval" {
+		return
+	}
+	if g := m.take(step); g != nil {
+		m.count(g, g.unscored == 0, string(env.DropMissingMember))
+	}
+}
+
+// take returns a group that is over, nil when it is not known.
+func (m *runMetrics) take(step int) *openGroup {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	g := m.groups[step]
 	delete(m.groups, step)
-	m.mu.Unlock()
+	return g
+}
+
+// count counts a group, of which nothing but its end is known when g is nil.
+func (m *runMetrics) count(g *openGroup, kept bool, reason string) {
 	var took time.Duration
 	if g != nil {
 		took = m.now().Sub(g.started)
 	}
-	if verdict.Group == nil {
-		m.window.Rejected(string(verdict.Reason), took)
+	if !kept {
+		m.window.Rejected(reason, took)
 	} else {
 		if g != nil {
 			m.window.Group(g.inOrder())

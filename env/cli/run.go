@@ -268,7 +268,7 @@ func (j *job) runIn(ctx context.Context, drain <-chan struct{}, store *trajector
 		Model: client.client, ModelName: client.name, RawText: client.rawText, Sessions: client.sessions, GroupsInFlight: j.cfg.GroupsInFlight(),
 		Provider: provider, Registry: j.registry, Store: store, Groups: sink, Prices: j.prices(),
 		Select: j.items.keep, Selected: j.items.size, RetryOutcomes: again,
-		Observer: j.metrics.observe(j.out), Drain: drain,
+		Observer: j.metrics.observe(j.out), Ended: j.metrics.ended, Drain: drain,
 	})
 	if err != nil {
 		return nil, fail(ExitUsage, err)
