@@ -91,10 +91,16 @@ func (c *exportHarborCommand) Run(s *session) error {
 	return nil
 }
 
-// perRollout returns the price of a rollout, nil when no prices are given.
+// perRollout returns what the agent of a rollout cost at the prices given, or else as it
+// was recorded; nil where that is not known.
 func (p *priceFlags) perRollout() func(*trajectories.Rollout) *float64 {
 	if p.PromptPrice == 0 && p.CompletionPrice == 0 {
-		return nil
+		return func(r *trajectories.Rollout) *float64 {
+			if r.Spend == nil {
+				return nil
+			}
+			return r.Spend.Agent.USD
+		}
 	}
 	cached := p.CachedPrice
 	if cached == 0 {

@@ -86,6 +86,17 @@ func (p *statsPrinter) overview(r *stats.Result) {
 		if r.Cost.PerPassUSD > 0 {
 			text += fmt.Sprintf(", %s per passed row", report.USD(r.Cost.PerPassUSD))
 		}
+		for _, part := range []struct {
+			usd  float64
+			what string
+		}{{r.Cost.JudgeUSD, "for judging"}, {r.Cost.FailedTriesUSD, "for tries that failed"}} {
+			if part.usd > 0 {
+				text += fmt.Sprintf("; %s of it %s", report.USD(part.usd), part.what)
+			}
+		}
+		if r.Cost.Unknown > 0 {
+			text += fmt.Sprintf("; what %s cost is not known", count(r.Cost.Unknown, "row"))
+		}
 		p.line("cost", "%s", text)
 	}
 	t := r.Time

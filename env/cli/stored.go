@@ -20,7 +20,7 @@ import (
 
 // priceFlags are the prices of tokens, for commands that show what a run cost.
 type priceFlags struct {
-	PromptPrice     float64 `name:"price-prompt" placeholder:"USD" help:"Price of a million prompt tokens, to show what the run cost."`
+	PromptPrice     float64 `name:"price-prompt" placeholder:"USD" help:"Price of a million prompt tokens, to show what the agent's tokens cost [what the run recorded]."`
 	CompletionPrice float64 `name:"price-completion" placeholder:"USD" help:"Price of a million completion tokens."`
 	CachedPrice     float64 `name:"price-cached" placeholder:"USD" help:"Price of a million cached prompt tokens [the price of the others]."`
 }

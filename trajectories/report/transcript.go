@@ -308,6 +308,11 @@ func facts(r *trajectories.Rollout) []Fact {
 	if r.Usage.TotalTokens > 0 {
 		add("tokens", fmt.Sprintf("%s prompt (%s cached) + %s completion", Thousands(r.Usage.PromptTokens), Thousands(r.Usage.CachedTokens), Thousands(r.Usage.CompletionTokens)))
 	}
+	if s := r.Spend; s != nil && s.Calls() > 0 {
+		if usd, known := s.USD(); known && usd > 0 {
+			add("cost", costText(s, usd))
+		}
+	}
 	var parts []string
 	for _, p := range r.ScoreParts {
 		parts = append(parts, fmt.Sprintf("%s %g", OneLine(p.Name, 40), p.Value))
@@ -337,4 +342,18 @@ func facts(r *trajectories.Rollout) []Fact {
 		add("metadata", text)
 	}
 	return list
+}
+
+// costText is what a rollout cost, and for what beside the agent's own calls.
+func costText(s *trajectories.Spend, usd float64) string {
+	text := USD(usd)
+	for _, part := range []struct {
+		bill trajectories.Bill
+		what string
+	}{{s.Judge, "for judging"}, {s.FailedTries, "for tries that failed"}} {
+		if part.bill.USD != nil && *part.bill.USD > 0 {
+			text += fmt.Sprintf(", %s of it %s", USD(*part.bill.USD), part.what)
+		}
+	}
+	return text
 }

@@ -14,8 +14,9 @@ import (
 
 // Config says how to describe.
 type Config struct {
-	// Prices in USD per million tokens; all zero means unknown. A zero CachedPrice
-	// charges cached prompt tokens like the others.
+	// Prices in USD per million tokens, for the tokens of the agent; all zero takes the
+	// cost that rows were recorded with. A zero CachedPrice charges cached prompt tokens
+	// like the others.
 	PromptPrice, CompletionPrice, CachedPrice float64
 	// KnownTools are the names of the run's tools; calls of others are marked. nil: unknown.
 	KnownTools []string
@@ -54,6 +55,7 @@ type row struct {
 	promptHash       uint64
 	wholeHash        uint64
 	finished         time.Time
+	spend            *trajectories.Spend // nil where a row does not tell
 	metadata         gjson.Result
 }
 
@@ -75,11 +77,11 @@ type Collector struct {
 	prompts  map[uint64]uint64 // of the first user message: the item it came with
 	wholes   map[uint64]struct{}
 	line     timeline
-	usd      float64
-	paid     int
+	cost     Cost
+	paid     int // rows whose cost is known, and that used something
 
 	score, turns, calls, prompt, completion, characters, seconds numbers
-	slowest, expensive                                           leaders
+	slowest, expensive, dearest                                  leaders // expensive by tokens, dearest by cost
 }
 
 type itemScore struct {
@@ -98,9 +100,7 @@ func New(config Config) *Collector {
 		prompts: map[uint64]uint64{}, wholes: map[uint64]struct{}{},
 		slowest:   leaders{limit: config.Top, value: func(n Notable) float64 { return n.Seconds }},
 		expensive: leaders{limit: config.Top, value: func(n Notable) float64 { return float64(n.Tokens) }},
-	}
-	if config.PromptPrice != 0 || config.CompletionPrice != 0 {
-		c.expensive.value = func(n Notable) float64 { return n.USD }
+		dearest:   leaders{limit: config.Top, value: func(n Notable) float64 { return n.USD }},
 	}
 	if config.KnownTools != nil {
 		c.known = make(map[string]bool)
@@ -164,21 +164,56 @@ func (c *Collector) add(r row) {
 		c.result.Reasoning.RowsWithout++
 	}
 	c.line.add(r.finished, r.completion)
-	usd := c.cost(&r)
+	usd := c.addCost(&r)
 	if r.tokens {
 		c.prompt.add(float64(r.prompt))
 		c.completion.add(float64(r.completion))
-		if r.prompt+r.completion > 0 {
-			c.paid++
-			c.usd += usd
-		}
 	}
 	n := Notable{Item: r.item, Attempt: r.attempt, ID: r.id, Outcome: r.outcome, Score: r.score, Seconds: r.seconds, Tokens: r.prompt + r.completion, Turns: r.turns, USD: usd}
 	c.slowest.add(n)
 	c.expensive.add(n)
+	c.dearest.add(n)
 }
 
-func (c *Collector) cost(r *row) float64 {
+// addCost adds what a row cost, by the prices given or else as it was recorded, and
+// returns it, 0 where it is not known.
+func (c *Collector) addCost(r *row) float64 {
+	if c.priced() {
+		usd := c.agentCost(r)
+		if r.tokens && r.prompt+r.completion > 0 {
+			c.paid++
+			c.cost.TotalUSD += usd
+		}
+		return usd
+	}
+	if r.spend == nil || r.spend.Calls() == 0 {
+		if r.prompt+r.completion > 0 {
+			c.cost.Unknown++
+		}
+		return 0
+	}
+	usd, known := r.spend.USD()
+	if !known {
+		c.cost.Unknown++
+		return 0
+	}
+	c.paid++
+	c.cost.TotalUSD += usd
+	for _, part := range []struct {
+		bill *trajectories.Bill
+		sum  *float64
+	}{{&r.spend.Judge, &c.cost.JudgeUSD}, {&r.spend.FailedTries, &c.cost.FailedTriesUSD}} {
+		if part.bill.USD != nil {
+			*part.sum += *part.bill.USD
+		}
+	}
+	return usd
+}
+
+func (c *Collector) priced() bool { return c.config.PromptPrice != 0 || c.config.CompletionPrice != 0 }
+
+// agentCost is what the agent's tokens cost at the prices given.
+func (c *Collector) agentCost(r *row) float64 {
 	cached := c.config.CachedPrice
 	if cached == 0 {
 		cached = c.config.PromptPrice
@@ -319,14 +354,15 @@ func (c *Collector) Result() *Result {
 		}
 		return r.Groups[i].Name < r.Groups[j].Name
 	})
-	if c.config.PromptPrice != 0 || c.config.CompletionPrice != 0 {
-		r.Cost = &Cost{TotalUSD: c.usd}
+	if c.priced() || c.cost.TotalUSD > 0 {
+		cost := c.cost
 		if c.paid > 0 {
-			r.Cost.MeanUSD = c.usd / float64(c.paid)
+			cost.MeanUSD = cost.TotalUSD / float64(c.paid)
 		}
 		if r.Score.Passed > 0 {
-			r.Cost.PerPassUSD = c.usd / float64(r.Score.Passed)
+			cost.PerPassUSD = cost.TotalUSD / float64(r.Score.Passed)
 		}
+		r.Cost, r.Expensive = &cost, c.dearest.list
 	}
 	return &r
 }

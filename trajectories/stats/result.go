@@ -27,7 +27,7 @@ type Result struct {
 	Tools      []Tool     `json:"tools"`
 	Reasoning  Reasoning  `json:"reasoning"`
 	Duplicates Duplicates `json:"duplicates"`
-	Cost       *Cost      `json:"cost"` // nil without prices
+	Cost       *Cost      `json:"cost"` // nil when nothing is known of it
 	Throughput Throughput `json:"throughput"`
 
 	Slowest   []Notable `json:"slowest"`
@@ -125,11 +125,16 @@ type Duplicates struct {
 	Prompts       int `json:"prompts"`       // the same first user message under another item
 }
 
-// Cost is what the tokens cost at the prices given.
+// Cost is what the rows cost: as recorded, judges and failed tries included, or what the
+// agent's tokens cost at prices that were given.
 type Cost struct {
 	TotalUSD   float64 `json:"total_usd"`
 	MeanUSD    float64 `json:"mean_usd"` // per row that used tokens
 	PerPassUSD float64 `json:"usd_per_passed,omitempty"`
+
+	JudgeUSD       float64 `json:"judge_usd,omitempty"`        // of the total, for judging
+	FailedTriesUSD float64 `json:"failed_tries_usd,omitempty"` // of the total, for tries that failed and were made again
+	Unknown        int     `json:"rows_of_unknown_cost,omitempty"`
 }
 
 // Throughput is how many rows finished when.

@@ -56,7 +56,7 @@ func fromRollout(r *trajectories.Rollout) row {
 		format: formatRollout, id: r.ID, item: r.ItemID, attempt: r.Attempt, outcome: string(r.Outcome), score: r.Score, passed: r.Passed,
 		stop: r.StopReason, model: r.Model, turns: r.TurnsUsed, tokens: true,
 		prompt: r.Usage.PromptTokens, cached: r.Usage.CachedTokens, completion: r.Usage.CompletionTokens,
-		seconds: r.Timings.Total, finished: r.FinishedAt, metadata: gjson.ParseBytes(r.Metadata),
+		spend: r.Spend, seconds: r.Timings.Total, finished: r.FinishedAt, metadata: gjson.ParseBytes(r.Metadata),
 		time: Time{Model: r.Timings.Model, Tools: r.Timings.Tools, Sandbox: r.Timings.Sandbox, Verify: r.Timings.Verify, Harness: r.Timings.Harness},
 	}
 	if r.Error != nil {
