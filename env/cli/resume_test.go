@@ -157,6 +157,9 @@ openai: {base_url: "`+server.URL+`", model_name: mock}
 	require.NoError(t, err)
 	require.Equal(t, 5.0, gjson.GetBytes(metrics, "results.all.train/groups_dropped/equal_scores").Num)
 
+	_, output = child(t, dir, 0, "stats", "run")
+	require.Regexp(t, `groups left out\n +equal_scores +5 `, output)
+
 	// With nothing left to do nothing happens.
 	_, output = child(t, dir, 0, append(args, "--json")...)
 	require.Equal(t, 24, model.total())
