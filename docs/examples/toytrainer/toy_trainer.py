@@ -335,6 +335,9 @@ class Trainer:
             self.register()
         asked = time.monotonic()
         body, headers = self.server.request("GET", "/batch", headers={"X-Ack-Batch": self.last})
+        if self.away_since is not None:
+            self.out.say("the server is back after %.1f s" % (time.monotonic() - self.away_since))
+            self.away_since = None
         reply = decode(body, "/batch")
         require(isinstance(reply, dict) and "batch" in reply, "the reply to /batch has no batch")
         if reply.get("status") == "error":
@@ -394,9 +397,6 @@ class Trainer:
         while self.progress.data["step"] < self.options.steps:
             try:
                 got = self.turn()
-                if self.away_since is not None:
-                    self.out.say("the server is back after %.1f s" % (time.monotonic() - self.away_since))
-                    self.away_since = None
                 if got:
                     self.pause, self.idle_since = 0.05, None
                 else:
