@@ -45,11 +45,13 @@ func (j *job) report(dir string, s *env.Summary, runErr error) {
 	j.out.Note("report: " + filepath.Join(dir, "report.html"))
 }
 
-// tell says something that may be nothing.
-func (j *job) tell(text string) {
-	if text != "" {
-		j.out.Note(text)
+// offer tells of what there is beside the results: figures to upload, "" for none, and
+// a report.
+func (j *job) offer(dir, uploading string, s *env.Summary, runErr error) {
+	if uploading != "" {
+		j.out.Note(uploading)
 	}
+	j.report(dir, s, runErr)
 }
 
 func sizeOf(path string) int64 {

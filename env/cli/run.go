@@ -235,9 +235,13 @@ func (j *job) run(ctx context.Context, drain <-chan struct{}, failUnder *float64
 	if summary == nil {
 		return runErr
 	}
+	if j.flags.JSON { // the summary is the last event
+		j.offer(store.Dir(), uploading, summary, runErr)
+	}
 	j.out.Summary(summary, j.cfg)
-	j.tell(uploading)
-	j.report(store.Dir(), summary, runErr)
+	if !j.flags.JSON {
+		j.offer(store.Dir(), uploading, summary, runErr)
+	}
 	if runErr != nil {
 		j.out.Note(j.goOn(runErr, summary))
 		return runErr
