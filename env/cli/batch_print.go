@@ -74,24 +74,25 @@ func (p *batchPrinter) Finished(rec *trajectories.Rollout) {
 
 // batchSummary is the last line of --json.
 type batchSummary struct {
-	Event     string  `json:"event"`
-	Dir       string  `json:"dir"`
-	Prompts   int     `json:"prompts"`
-	Rows      int     `json:"rows"`
-	Discarded int     `json:"discarded_no_reasoning"`
-	Failed    int     `json:"failed"`
-	Invented  int     `json:"left_out_unknown_tools"`
-	Doubled   int     `json:"left_out_doubled"`
-	Broken    int     `json:"left_out_broken"`
-	Turns     int     `json:"total_assistant_turns"`
-	Reasoning int     `json:"turns_with_reasoning"`
-	Seconds   float64 `json:"duration_seconds"`
+	Event     string      `json:"event"`
+	Dir       string      `json:"dir"`
+	Prompts   int         `json:"prompts"`
+	Rows      int         `json:"rows"`
+	Discarded int         `json:"discarded_no_reasoning"`
+	Failed    int         `json:"failed"`
+	Invented  int         `json:"left_out_unknown_tools"`
+	Doubled   int         `json:"left_out_doubled"`
+	Broken    int         `json:"left_out_broken"`
+	Turns     int         `json:"total_assistant_turns"`
+	Reasoning int         `json:"turns_with_reasoning"`
+	Seconds   float64     `json:"duration_seconds"`
+	Spent     *spentEvent `json:"spent"` // null when there was nothing to run
 }
 
 // summarize prints how the whole run stands.
 func (b *batchJob) summarize(r *batch.Result) error {
 	if p, ok := b.out.(*jsonPrinter); ok {
-		p.write(batchSummary{"summary", b.dir, r.Prompts, r.Rows, r.Discarded, r.Failed, r.Invented, r.Doubled, r.Broken, r.Turns, r.Reasoning, r.Seconds})
+		p.write(batchSummary{"summary", b.dir, r.Prompts, r.Rows, r.Discarded, r.Failed, r.Invented, r.Doubled, r.Broken, r.Turns, r.Reasoning, r.Seconds, b.spent()})
 		return nil
 	}
 	var s strings.Builder
@@ -114,6 +115,14 @@ func (b *batchJob) summarize(r *batch.Result) error {
 		share = 100 * float64(r.Reasoning) / float64(r.Turns)
 	}
 	fmt.Fprintf(&s, "  reasoning  %d of %d assistant turns (%.1f %%)\n", r.Reasoning, r.Turns, share)
+	if b.ran != nil {
+		if text := costText(b.ran, b.cfg.Servers); text != "" {
+			fmt.Fprintf(&s, "  cost       %s\n", text)
+		}
+		if text := budgetText(b.ran, b.cfg.Env); text != "" {
+			fmt.Fprintf(&s, "  budget     %s\n", text)
+		}
+	}
 	fmt.Fprintf(&s, "  time       %s\n", since(time.Duration(r.Seconds*float64(time.Second))))
 	if len(r.Tools) > 0 {
 		w := tabwriter.NewWriter(&s, 2, 4, 2, ' ', tabwriter.AlignRight)

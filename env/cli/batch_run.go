@@ -24,6 +24,7 @@ type batchJob struct {
 	ephemeral batch.Ephemeral
 	dir       string
 	show      *batchPrinter // nil with --json
+	ran       *env.Summary  // of this session's rollouts; nil when there were none to run
 }
 
 func (b *batchJob) run() error {
@@ -206,7 +207,7 @@ func (b *batchJob) rollouts(ctx context.Context, drain <-chan struct{}, run *bat
 		return fail(ExitUsage, err)
 	}
 	b.out.Begin(b.cfg, b.dir, e.client.describe())
-	_, err = runner.Run(ctx)
+	b.ran, err = runner.Run(ctx)
 	b.out.End()
 	if failed := rows.failure(); failed != nil {
 		return failed

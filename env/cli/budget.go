@@ -184,3 +184,12 @@ func (b *batchJob) goOnBatch(err error) string {
 	}
 	return "go on from here with the same command and --resume"
 }
+
+// spent is what a batch run used and cost, nil when there was nothing to run.
+func (b *batchJob) spent() *spentEvent {
+	if b.ran == nil {
+		return nil
+	}
+	e := spentOf(b.ran)
+	return &e
+}
