@@ -188,7 +188,7 @@ func TestDatasetsOfTheHubAreFetchedFileByFile(t *testing.T) {
 
 func TestTheHubsConversionIsReadWhereADatasetHasNoFilesOfItsOwn(t *testing.T) {
 	s, options := serve(t, map[string]string{"loader.py": "x"})
-	data, err := os.ReadFile("testdata/parquet/hyparquet.parquet")
+	data, err := os.ReadFile(parquetFiles + "/hyparquet.parquet")
 	require.NoError(t, err)
 	s.Put("dataset", "org/name", hub.ParquetRevision, map[string][]byte{"default/train/0000.parquet": data, "default/partial-test/0000.parquet": data})
 	rows, _, err := readAll(t, Options{Name: "org/name", Hub: options})

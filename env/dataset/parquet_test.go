@@ -21,6 +21,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// parquetFiles are files of several writers, with the rows they were made from.
+const parquetFiles = "../../trajectories/parquetrows/testdata"
+
 var update = flag.Bool("update", false, "write golden files")
 
 // readAll returns the rows of a pass, its remarks and its error.
@@ -67,7 +70,7 @@ func TestParquetFilesOfOtherWritersGiveTheRowsTheyWereMadeFrom(t *testing.T) {
 		"duckdb-types-v2": "duckdb-types", "duckdb-nested-v2": "duckdb-nested", "arrow-rs-v2": "arrow-rs",
 	} {
 		t.Run(name, func(t *testing.T) {
-			rows, _, err := readAll(t, Options{Name: filepath.Join("testdata/parquet", name+".parquet")})
+			rows, _, err := readAll(t, Options{Name: filepath.Join(parquetFiles, name+".parquet")})
 			require.NoError(t, err)
 			for _, row := range rows {
 				require.True(t, json.Valid([]byte(row)), row)
@@ -75,39 +78,39 @@ func TestParquetFilesOfOtherWritersGiveTheRowsTheyWereMadeFrom(t *testing.T) {
 			if same == "" {
 				same = name
 			}
-			golden(t, filepath.Join("testdata/parquet", same+".golden"), rows)
+			golden(t, filepath.Join(parquetFiles, same+".golden"), rows)
 		})
 	}
 }
 
 func TestParquetIsReadWhateverItsCompression(t *testing.T) {
-	want, _, err := readAll(t, Options{Name: "testdata/parquet/duckdb-uncompressed.parquet"})
+	want, _, err := readAll(t, Options{Name: parquetFiles + "/duckdb-uncompressed.parquet"})
 	require.NoError(t, err)
 	require.Len(t, want, 2100)
 	require.Equal(t, `{"id":2099,"category":"category 4","score":0.75,"text":"xxxxxxxxx"}`, want[2099])
 	for _, name := range []string{"snappy", "gzip", "zstd", "lz4_raw", "brotli"} {
-		got, _, err := readAll(t, Options{Name: "testdata/parquet/duckdb-" + name + ".parquet"})
+		got, _, err := readAll(t, Options{Name: parquetFiles + "/duckdb-" + name + ".parquet"})
 		require.NoError(t, err, name)
 		require.Equal(t, want, got, name)
 	}
 }
 
 func TestNumbersThatJSONHasNotAreNullWithARemark(t *testing.T) {
-	_, problems, err := readAll(t, Options{Name: "testdata/parquet/duckdb-types.parquet"})
+	_, problems, err := readAll(t, Options{Name: parquetFiles + "/duckdb-types.parquet"})
 	require.NoError(t, err)
 	require.Len(t, problems, 1)
 	require.True(t, problems[0].Kept)
 	require.EqualValues(t, 2, problems[0].Row)
-	require.ErrorContains(t, &problems[0], "testdata/parquet/duckdb-types.parquet, row 2: NaN is not JSON and is read as null")
+	require.ErrorContains(t, &problems[0], parquetFiles+"/duckdb-types.parquet, row 2: NaN is not JSON and is read as null")
 }
 
 func TestOnlyTheWantedColumnsOfParquetAreReadInTheFilesOrder(t *testing.T) {
 	// The data of the columns left out is overwritten: nobody may look at it.
-	data, err := os.ReadFile("testdata/parquet/duckdb-uncompressed.parquet")
+	data, err := os.ReadFile(parquetFiles + "/duckdb-uncompressed.parquet")
 	require.NoError(t, err)
-	meta, err := readFooter(bytes.NewReader(data), int64(len(data)))
+	opened, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
 	require.NoError(t, err)
-	for _, g := range meta.RowGroups {
+	for _, g := range opened.Metadata().RowGroups {
 		for _, i := range []int{0, 2} {
 			m := g.Columns[i].MetaData
 			start := m.DataPageOffset
@@ -235,7 +238,7 @@ func TestTextThatIsNotUTF8MakesABadRow(t *testing.T) {
 }
 
 func TestWhatIsWrongWithAParquetFileIsSaid(t *testing.T) {
-	whole, err := os.ReadFile("testdata/parquet/duckdb-zstd.parquet")
+	whole, err := os.ReadFile(parquetFiles + "/duckdb-zstd.parquet")
 	require.NoError(t, err)
 	page := bytes.Clone(whole)
 	for i := 40; i < 80; i++ {
@@ -263,7 +266,7 @@ func TestWhatIsWrongWithAParquetFileIsSaid(t *testing.T) {
 }
 
 func TestParquetRowsAreCountedWithoutReadingThem(t *testing.T) {
-	d, err := Open(t.Context(), Options{Name: "testdata/parquet/duckdb-zstd.parquet"})
+	d, err := Open(t.Context(), Options{Name: parquetFiles + "/duckdb-zstd.parquet"})
 	require.NoError(t, err)
 	n, known := d.Len()
 	require.True(t, known)

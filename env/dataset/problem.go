@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/hermes-env/hermes-env/trajectories/parquetrows"
 )
 
 var (
@@ -12,11 +14,11 @@ var (
 	// ErrChanged is wrapped by the error of a pass that found a file other than an earlier pass had read it.
 	ErrChanged = errors.New("the file changed since it was first read")
 	// ErrRowTooLarge is wrapped by the problem of a row over Options.MaxRowBytes.
-	ErrRowTooLarge = errors.New("the row is too large")
+	ErrRowTooLarge = parquetrows.ErrRowTooLarge
 	// ErrSplit is wrapped by the error for a split or subset that doesn't exist.
 	ErrSplit = errors.New("no such split")
 	// ErrFormat is wrapped by the error for a file whose format is unknown, unsupported, mixed or not what it claims to be.
-	ErrFormat = errors.New("unusable format")
+	ErrFormat = parquetrows.ErrFormat
 )
 
 // Problem is one row that could not be read as it should, or a file that ended early; it is an error.

@@ -40,7 +40,7 @@ func TestDigestsDependOnValuesAndNotOnTheirSpelling(t *testing.T) {
 }
 
 func TestTheSameRowsHaveTheSameDigestInEveryFormat(t *testing.T) {
-	lines, err := os.ReadFile("testdata/parquet/duckdb-nested.golden")
+	lines, err := os.ReadFile(parquetFiles + "/duckdb-nested.golden")
 	require.NoError(t, err)
 	digests := func(name string) (out []string) {
 		d, err := Open(t.Context(), Options{Name: name})
@@ -52,7 +52,7 @@ func TestTheSameRowsHaveTheSameDigestInEveryFormat(t *testing.T) {
 		return out
 	}
 	dir := t.TempDir()
-	require.Equal(t, digests("testdata/parquet/duckdb-nested.parquet"), digests(writeFile(t, filepath.Join(dir, "rows.jsonl"), lines)))
+	require.Equal(t, digests(parquetFiles+"/duckdb-nested.parquet"), digests(writeFile(t, filepath.Join(dir, "rows.jsonl"), lines)))
 }
 
 func TestKeysFindARowAgainAndTellEqualOnesApart(t *testing.T) {

@@ -28,6 +28,9 @@ type decoder struct {
 // decode reads one record. A record of preference pairs or of a trainer's group
 // holds several rows.
 func (d *decoder) decode(file string, r record) (Format, []*Row, error) {
+	if r.err != nil {
+		return "", nil, r.err
+	}
 	if r.tooLong {
 		return "", nil, fmt.Errorf("longer than %d MiB", maxLine>>20)
 	}
@@ -49,6 +52,9 @@ func (d *decoder) decode(file string, r record) (Format, []*Row, error) {
 	}
 	place := fmt.Sprintf("%s:%d", filepath.Base(file), r.number)
 	rows, err := d.rows(format, r.text, place)
+	if err == nil && r.remark != nil && len(rows) > 0 {
+		rows[0].Lost = append(rows[0].Lost, "numbers that JSON has not (NaN, infinities), read as null")
+	}
 	return format, rows, err
 }
 

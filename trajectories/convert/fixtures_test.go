@@ -16,6 +16,7 @@ import (
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/trajectories"
+	"github.com/hermes-env/hermes-env/trajectories/parquetrows"
 	"github.com/hermes-env/hermes-env/trajectories/table"
 )
 
@@ -121,9 +122,9 @@ func run(t testing.TB, o Options) (*Report, []string) {
 	if o.Encoding == table.Parquet {
 		var lines []string
 		for _, f := range report.Files {
-			require.NoError(t, table.ReadParquet(filepath.Join(o.Out, f.Name), func(_ int64, line []byte) error {
-				lines = append(lines, string(line))
-				return nil
+			require.NoError(t, parquetrows.Each(t.Context(), filepath.Join(o.Out, f.Name), parquetrows.Config{}, func(row parquetrows.Row) error {
+				lines = append(lines, string(row.JSON))
+				return row.Err
 			}))
 		}
 		return report, lines

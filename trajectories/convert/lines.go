@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/hermes-env/hermes-env/trajectories/table"
+	"github.com/hermes-env/hermes-env/trajectories/parquetrows"
 )
 
 // maxLine bounds one line; a longer one counts as broken and is never held in memory.
@@ -26,7 +27,9 @@ type record struct {
 	text    []byte
 	number  int64
 	tooLong bool
-	torn    bool // the last line of a file, without its newline
+	torn    bool  // the last line of a file, without its newline
+	err     error // why a row of a Parquet file can't be used
+	remark  error // what was changed while it was read
 }
 
 // countingReader counts the bytes read, for progress.
@@ -44,11 +47,11 @@ func (c countingReader) Read(b []byte) (int, error) {
 // eachRecord calls visit with every record of a file: lines of JSON (.gz and .zst
 // too), rows of Parquet as JSON, or a whole JSON document. The text is valid until
 // visit returns.
-func eachRecord(path string, progress *atomic.Int64, visit func(record) error) (err error) {
+func eachRecord(ctx context.Context, path string, progress *atomic.Int64, visit func(record) error) (err error) {
 	extension := strings.ToLower(filepath.Ext(path))
 	if extension == ".parquet" {
-		return table.ReadParquet(path, func(row int64, line []byte) error {
-			return visit(record{text: line, number: row})
+		return parquetrows.Each(ctx, path, parquetrows.Config{MaxRowBytes: maxLine}, func(row parquetrows.Row) error {
+			return visit(record{text: row.JSON, number: row.Number, err: row.Err, remark: row.Remark})
 		})
 	}
 	f, err := os.Open(path)

@@ -101,7 +101,7 @@ func readChunks[T any](ctx context.Context, files []string, progress *atomic.Int
 			c = &chunk[T]{file: file, first: ordinal, done: make(chan struct{})}
 			return nil
 		}
-		err := eachRecord(file, progress, func(r record) error {
+		err := eachRecord(ctx, file, progress, func(r record) error {
 			ordinal++
 			c.text = append(c.text, r.text...)
 			c.ends = append(c.ends, len(c.text))

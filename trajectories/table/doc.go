@@ -1,4 +1,4 @@
-// Package table writes and reads rows of one fixed schema, in the two forms that
+// Package table writes rows of one fixed schema, in the two forms that
 // data sets are published in: JSON Lines and Parquet, along with the dataset card
 // that tells a loader their types.
 //

@@ -1,4 +1,4 @@
-package dataset
+package parquetrows
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type pageSource struct {
 	offset int64 // of the next page in the file
 	end    int64 // of the chunk
 	codec  format.CompressionCodec
-	leaf   *parquetLeaf
+	leaf   *leaf
 	packed *unpacker
 	thrift thrift.CompactProtocol
 
@@ -39,7 +39,7 @@ type pageSource struct {
 }
 
 // newPageSource takes a chunk's place from the footer.
-func newPageSource(ctx context.Context, file io.ReaderAt, size int64, chunk *format.ColumnMetaData, leaf *parquetLeaf, u *unpacker) (*pageSource, error) {
+func newPageSource(ctx context.Context, file io.ReaderAt, size int64, chunk *format.ColumnMetaData, leaf *leaf, u *unpacker) (*pageSource, error) {
 	start := chunk.DataPageOffset
 	if d := chunk.DictionaryPageOffset; d > 0 && d < start {
 		start = d

@@ -1,4 +1,4 @@
-package dataset
+package parquetrows
 
 import (
 	"encoding/binary"

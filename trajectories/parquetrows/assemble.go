@@ -1,4 +1,4 @@
-package dataset
+package parquetrows
 
 import "fmt"
 
@@ -6,7 +6,7 @@ import "fmt"
 // describes it. Each function writes one instance of a node and takes exactly its values from the cursors.
 
 // object writes the row.
-func (r *parquetRows) object(root *parquetNode) {
+func (r *Reader) object(root *node) {
 	r.put('{')
 	for i, child := range root.children {
 		if i > 0 {
@@ -18,13 +18,13 @@ func (r *parquetRows) object(root *parquetNode) {
 	r.put('}')
 }
 
-func (r *parquetRows) put(c byte) {
+func (r *Reader) put(c byte) {
 	if !r.long {
 		r.out = append(r.out, c)
 	}
 }
 
-func (r *parquetRows) text(s string) {
+func (r *Reader) text(s string) {
 	if r.long {
 		return
 	}
@@ -35,7 +35,7 @@ func (r *parquetRows) text(s string) {
 	r.out = append(r.out, s...)
 }
 
-func (r *parquetRows) node(n *parquetNode) {
+func (r *Reader) node(n *node) {
 	switch {
 	case r.err != nil:
 	case n.kind == leafKind:
@@ -52,7 +52,7 @@ func (r *parquetRows) node(n *parquetNode) {
 	}
 }
 
-func (r *parquetRows) leafNode(n *parquetNode) {
+func (r *Reader) leafNode(n *node) {
 	c := &r.leaves[n.first]
 	if !c.peek(r) {
 		r.short(c)
@@ -85,14 +85,14 @@ func (r *parquetRows) leafNode(n *parquetNode) {
 }
 
 // short reports a column that ends before its row group does.
-func (r *parquetRows) short(c *leafCursor) {
+func (r *Reader) short(c *leafCursor) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%w: the Parquet file is damaged: column %s has fewer values than the file has rows", ErrFormat, c.leaf.path)
 	}
 }
 
 // definition is the definition level of the next value below n. A group without any leaf is always there.
-func (r *parquetRows) definition(n *parquetNode) int {
+func (r *Reader) definition(n *node) int {
 	if n.first == n.last {
 		return n.maxDef
 	}
@@ -105,7 +105,7 @@ func (r *parquetRows) definition(n *parquetNode) int {
 }
 
 // pass takes the one value that every leaf below an absent node has.
-func (r *parquetRows) pass(n *parquetNode) {
+func (r *Reader) pass(n *node) {
 	for i := n.first; i < n.last; i++ {
 		c := &r.leaves[i]
 		if !c.peek(r) {
@@ -117,7 +117,7 @@ func (r *parquetRows) pass(n *parquetNode) {
 }
 
 // repeats tells whether another element of n follows. The leaves of n have to agree.
-func (r *parquetRows) repeats(n *parquetNode) bool {
+func (r *Reader) repeats(n *node) bool {
 	if r.err != nil || n.first == n.last {
 		return false
 	}
@@ -136,7 +136,7 @@ func (r *parquetRows) repeats(n *parquetNode) bool {
 	return again
 }
 
-func (r *parquetRows) list(n *parquetNode) {
+func (r *Reader) list(n *node) {
 	r.put('[')
 	if r.definition(n) < n.repeatDef {
 		r.pass(n)
@@ -153,7 +153,7 @@ func (r *parquetRows) list(n *parquetNode) {
 }
 
 // mapping writes a map as an object; keys that aren't strings become the strings of their JSON.
-func (r *parquetRows) mapping(n *parquetNode) {
+func (r *Reader) mapping(n *node) {
 	r.put('{')
 	if r.definition(n) < n.repeatDef {
 		r.pass(n)

@@ -1,4 +1,4 @@
-package dataset
+package parquetrows
 
 import (
 	"fmt"
@@ -9,10 +9,10 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// parquetSchema is what rows are assembled by: the tree of the wanted columns, in the order of the file.
-type parquetSchema struct {
-	root   *parquetNode
-	leaves []*parquetLeaf
+// schema is what rows are assembled by: the tree of the wanted columns, in the order of the file.
+type schema struct {
+	root   *node
+	leaves []*leaf
 	names  []string // of the top-level columns
 	maps   bool     // some column is a map
 }
@@ -26,21 +26,21 @@ const (
 	mapKind
 )
 
-// parquetNode is a column as JSON shows it: the layers that Parquet needs for lists and maps are folded into one node.
-type parquetNode struct {
+// node is a column as JSON shows it: the layers that Parquet needs for lists and maps are folded into one node.
+type node struct {
 	kind     nodeKind
 	key      string // "name": of a member
 	optional bool
 	maxDef   int // definition level at which the node is there
 	// For lists and maps: the levels of an element.
 	repeatDef, repeatRep int
-	children             []*parquetNode // members; a list's element; a map's key and value
-	first, last          int            // leaves below: parquetSchema.leaves[first:last]
-	leaf                 *parquetLeaf
+	children             []*node // members; a list's element; a map's key and value
+	first, last          int     // leaves below: schema.leaves[first:last]
+	leaf                 *leaf
 }
 
-// parquetLeaf is a column with values.
-type parquetLeaf struct {
+// leaf is a column with values.
+type leaf struct {
 	path   string // for messages: "messages.list.element.role"
 	index  int    // among the file's leaf columns
 	maxRep int
@@ -52,10 +52,10 @@ type parquetLeaf struct {
 type schemaBuilder struct {
 	elements []format.SchemaElement
 	next     int
-	schema   *parquetSchema
+	schema   *schema
 }
 
-func newParquetSchema(pf *parquet.File, meta *format.FileMetaData, columns []string) (*parquetSchema, error) {
+func newSchema(pf *parquet.File, meta *format.FileMetaData, columns []string) (*schema, error) {
 	if err := checkChunks(meta); err != nil {
 		return nil, err
 	}
@@ -67,8 +67,8 @@ func newParquetSchema(pf *parquet.File, meta *format.FileMetaData, columns []str
 	if err := missingColumns(columns, all); err != nil {
 		return nil, err
 	}
-	keep := keepSet(columns)
-	b := &schemaBuilder{elements: meta.Schema, next: 1, schema: &parquetSchema{root: &parquetNode{}}}
+	keep := wanted(columns)
+	b := &schemaBuilder{elements: meta.Schema, next: 1, schema: &schema{root: &node{}}}
 	for _, c := range top {
 		first, before := len(b.schema.leaves), *b.schema
 		node, err := b.node(c)
@@ -117,11 +117,11 @@ func distinct(columns []*parquet.Column) error {
 }
 
 // node turns a column into a node; a repeated one that isn't part of an annotated list is a list by itself.
-func (b *schemaBuilder) node(c *parquet.Column) (*parquetNode, error) {
+func (b *schemaBuilder) node(c *parquet.Column) (*node, error) {
 	if !c.Repeated() {
 		return b.single(c)
 	}
-	list := &parquetNode{
+	list := &node{
 		kind: listKind, key: memberKey(c.Name()), maxDef: c.MaxDefinitionLevel() - 1,
 		repeatDef: c.MaxDefinitionLevel(), repeatRep: c.MaxRepetitionLevel(), first: len(b.schema.leaves),
 	}
@@ -129,22 +129,22 @@ func (b *schemaBuilder) node(c *parquet.Column) (*parquetNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	list.children, list.last = []*parquetNode{element}, len(b.schema.leaves)
+	list.children, list.last = []*node{element}, len(b.schema.leaves)
 	return list, nil
 }
 
 // single is the node of c, its repetition left to the caller.
-func (b *schemaBuilder) single(c *parquet.Column) (*parquetNode, error) {
+func (b *schemaBuilder) single(c *parquet.Column) (*node, error) {
 	element := &b.elements[b.next]
 	b.next++
-	n := &parquetNode{key: memberKey(c.Name()), optional: c.Optional(), maxDef: c.MaxDefinitionLevel(), first: len(b.schema.leaves)}
+	n := &node{key: memberKey(c.Name()), optional: c.Optional(), maxDef: c.MaxDefinitionLevel(), first: len(b.schema.leaves)}
 	if c.Leaf() {
 		encode, err := newLeafEncoder(element)
 		if err != nil {
 			return nil, fmt.Errorf("column %s: %w", strings.Join(c.Path(), "."), err)
 		}
 		n.kind = leafKind
-		n.leaf = &parquetLeaf{path: strings.Join(c.Path(), "."), index: c.Index(), maxRep: c.MaxRepetitionLevel(), maxDef: c.MaxDefinitionLevel(), encode: encode}
+		n.leaf = &leaf{path: strings.Join(c.Path(), "."), index: c.Index(), maxRep: c.MaxRepetitionLevel(), maxDef: c.MaxDefinitionLevel(), encode: encode}
 		b.schema.leaves = append(b.schema.leaves, n.leaf)
 		n.last = len(b.schema.leaves)
 		return n, nil
@@ -173,10 +173,10 @@ func (b *schemaBuilder) single(c *parquet.Column) (*parquetNode, error) {
 
 // list folds LIST and its repeated child; older writers leave out the third layer, by the rules of the format's
 // LogicalTypes.md.
-func (b *schemaBuilder) list(n *parquetNode, c, repeated *parquet.Column) error {
+func (b *schemaBuilder) list(n *node, c, repeated *parquet.Column) error {
 	n.kind, n.repeatDef, n.repeatRep = listKind, repeated.MaxDefinitionLevel(), repeated.MaxRepetitionLevel()
 	inner := repeated.Columns()
-	element, err := (*parquetNode)(nil), error(nil)
+	element, err := (*node)(nil), error(nil)
 	switch {
 	case repeated.Leaf(), len(inner) != 1, repeated.Name() == "array", repeated.Name() == c.Name()+"_tuple",
 		inner[0].Repeated(), isList(&b.elements[b.next]), isMap(&b.elements[b.next]):
@@ -185,7 +185,7 @@ func (b *schemaBuilder) list(n *parquetNode, c, repeated *parquet.Column) error 
 		b.next++ // the middle layer
 		element, err = b.node(inner[0])
 	}
-	n.children = []*parquetNode{element}
+	n.children = []*node{element}
 	return err
 }
 
@@ -195,12 +195,12 @@ func isEntry(c *parquet.Column) bool {
 	return !c.Leaf() && (len(inner) == 1 || len(inner) == 2) && !inner[0].Repeated()
 }
 
-func (b *schemaBuilder) mapping(n *parquetNode, entry *parquet.Column) error {
+func (b *schemaBuilder) mapping(n *node, entry *parquet.Column) error {
 	n.repeatDef, n.repeatRep = entry.MaxDefinitionLevel(), entry.MaxRepetitionLevel()
 	if !entry.Columns()[0].Leaf() { // keys that can't be the keys of an object: a list of entries
 		n.kind = listKind
 		element, err := b.single(entry)
-		n.children = []*parquetNode{element}
+		n.children = []*node{element}
 		return err
 	}
 	n.kind = mapKind
