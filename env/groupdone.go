@@ -2,6 +2,7 @@ package env
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -41,7 +42,7 @@ type groupMemory struct {
 	decisions *trajectories.GroupDecisions
 
 	mu   sync.Mutex
-	kept int
+	kept map[int]struct{} // steps, as far as this session has seen them
 	told map[DropReason]int
 }
 
@@ -54,7 +55,7 @@ func (r *Runner) openGroupMemory() (*groupMemory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	return &groupMemory{decisions: decisions, told: map[DropReason]int{}}, nil
+	return &groupMemory{decisions: decisions, kept: map[int]struct{}{}, told: map[DropReason]int{}}, nil
 }
 
 func (m *groupMemory) close() error {
@@ -64,10 +65,41 @@ func (m *groupMemory) close() error {
 	return m.decisions.Close()
 }
 
-func (m *groupMemory) countKept() {
+func (m *groupMemory) countKept(step int) {
 	m.mu.Lock()
-	m.kept++
+	m.kept[step] = struct{}{}
 	m.mu.Unlock()
+}
+
+// handOnRecorded hands on the groups whose rollouts an earlier session has recorded
+// without coming to it. Their items may be gone from the dataset by now, so this does
+// not wait for them; an environment that has a part in groups needs its items, and one
+// whose items are not known by their content may have changed what they are.
+func (r *Runner) handOnRecorded() error {
+	_, keyed := r.opts.Environment.(ContentKeyed)
+	if hooks := r.groupHooks(Item{}, nil); r.opts.Groups == nil || !keyed || hooks.Discard != nil || hooks.Extend != nil {
+		return nil
+	}
+	recorded := make(map[int]*group)
+	attempts := make(map[int]int)
+	for _, e := range r.opts.Store.Entries() {
+		if attempts[e.Step]++; recorded[e.Step] == nil {
+			recorded[e.Step] = &group{number: e.Group, step: e.Step, size: r.opts.Config.GroupSize, item: Item{ID: e.ItemID, Digest: e.ItemDigest}}
+		}
+	}
+	for _, step := range slices.Sorted(maps.Keys(recorded)) {
+		g := recorded[step]
+		if attempts[step] != g.size || r.opts.Groups.Has(step) {
+			continue
+		}
+		if _, err := r.memberIDs(g); err != nil {
+			continue // of another group size
+		}
+		if err := r.groupDone(g); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // groupDone judges a group whose rollouts have all been recorded, and hands it on.
@@ -76,7 +108,7 @@ func (r *Runner) groupDone(g *group) error {
 		return nil
 	}
 	if r.opts.Groups.Has(g.step) {
-		r.groupMemory.countKept()
+		r.groupMemory.countKept(g.step)
 		return nil
 	}
 	rules := r.rules(g.size)
@@ -110,7 +142,7 @@ func (r *Runner) groupDone(g *group) error {
 		if err := r.opts.Groups.Write(*verdict.Group); err != nil {
 			return fmt.Errorf("write group %d: %w", g.step, err)
 		}
-		r.groupMemory.countKept()
+		r.groupMemory.countKept(g.step)
 	}
 	if o, ok := r.opts.Observer.(GroupObserver); ok {
 		o.GroupJudged(g.step, g.item, verdict)
@@ -233,7 +265,7 @@ func (r *Runner) trainingGroups() *TrainingGroups {
 	}
 	counts := m.decisions.Counts()
 	m.mu.Lock()
-	kept := m.kept
+	kept := len(m.kept)
 	m.mu.Unlock()
 	if sink, ok := r.opts.Groups.(interface{ Len() int }); ok {
 		kept = sink.Len()

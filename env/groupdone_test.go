@@ -2,6 +2,7 @@ package env_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -213,6 +214,55 @@ func TestAPartialGroupIsDoneAndWhatItLacksIsNotRunAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 4, calls.Load(), "the group went on without the rollout that failed")
 	require.Equal(t, &env.TrainingGroups{Kept: 1, LeftOut: []env.ReasonCount{{env.DropMissingMember, 1}}}, summary.TrainingGroups)
+}
+
+// brokenSink takes nothing.
+type brokenSink struct{}
+
+func (brokenSink) Has(int) bool                   { return false }
+func (brokenSink) Write(trajectories.Group) error { return errors.New("no space left") }
+
+func TestAGroupThatCanNotBeHandedOnEndsTheRunAndIsOfferedAgain(t *testing.T) {
+	h := newHarness(t, modeltest.Always(modeltest.Text("x")))
+	e := &judging{counting: counting{items: 2}, asked: map[string]int{}}
+	for range 2 { // while it runs, and when all of it was recorded before
+		h.change = func(o *env.Options) { o.Environment, o.Groups, o.GroupsInFlight = e, brokenSink{}, 2 }
+		_, _, err := h.run(t.Context(), config.Process, &e.counting)
+		require.ErrorIs(t, err, env.ErrStore)
+		require.ErrorContains(t, err, "no space left")
+		h.resume = true
+		e.next = 0
+	}
+	sink := &memorySink{groups: map[int]trajectories.Group{}}
+	h.change = func(o *env.Options) { o.Environment, o.Groups = e, sink }
+	summary, _, err := h.run(t.Context(), config.Process, &e.counting)
+	require.NoError(t, err)
+	require.Equal(t, 2, summary.TrainingGroups.Kept)
+	require.Equal(t, 4, h.server.RequestCount())
+}
+
+// keyed is an environment whose items are known by their content.
+type keyed struct{ counting }
+
+func (*keyed) ContentKeyed() {}
+
+func TestAGroupThatWasRecordedIsHandedOnAlsoWhenItsItemIsGone(t *testing.T) {
+	h := newHarness(t, modeltest.Always(modeltest.Text("x")))
+	first := &keyed{counting{items: 3}}
+	h.change = func(o *env.Options) { o.Environment = first }
+	_, _, err := h.run(t.Context(), config.Process, &first.counting)
+	require.NoError(t, err)
+
+	// The first two items were taken out of the dataset before anyone came to their groups.
+	h.resume = true
+	sink := &memorySink{groups: map[int]trajectories.Group{}}
+	second := &keyed{counting{items: 4, next: 2}}
+	h.change = func(o *env.Options) { o.Environment, o.Groups = second, sink }
+	summary, _, err := h.run(t.Context(), config.Process, &second.counting)
+	require.NoError(t, err)
+	require.Equal(t, &env.TrainingGroups{Kept: 4}, summary.TrainingGroups)
+	require.Equal(t, "item-0", sink.groups[0].ItemID)
+	require.Equal(t, 8, h.server.RequestCount())
 }
 
 func TestOtherRulesJudgeAgain(t *testing.T) {

@@ -288,6 +288,9 @@ func (r *Runner) execute(ctx context.Context) error {
 				r.nextStep = max(r.nextStep, e.Step+1)
 			}
 		}
+		if err := r.handOnRecorded(); err != nil {
+			return fmt.Errorf("%w: %w", ErrStore, err)
+		}
 	}
 	r.opts.Observer.Planned(r.planned())
 	r.ahead = r.newPrefetch(ctx)
@@ -323,7 +326,7 @@ func (r *Runner) execute(ctx context.Context) error {
 		}
 		if len(todo) == 0 {
 			if err := r.groupDone(g); err != nil {
-				return err
+				return fmt.Errorf("%w: %w", ErrStore, err)
 			}
 			continue
 		}

@@ -158,6 +158,10 @@ openai: {base_url: "`+server.URL+`", model_name: mock}
 	require.Equal(t, 5.0, gjson.GetBytes(metrics, "results.all.train/groups_dropped/equal_scores").Num)
 
 	_, output = child(t, dir, 0, "stats", "run")
+	child(t, dir, 0, "report", "run")
+	page, err := os.ReadFile(filepath.Join(dir, "run", "report.html"))
+	require.NoError(t, err)
+	require.Contains(t, string(page), "Groups left out")
 	require.Regexp(t, `groups left out\n +equal_scores +5 `, output)
 
 	// With nothing left to do nothing happens.
