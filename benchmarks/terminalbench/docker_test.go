@@ -207,7 +207,10 @@ func TestNoRewardCanBePlanted(t *testing.T) {
 	for name, a := range attacks {
 		writeTask(t, b.root, strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), "'", ""), "#!/bin/sh\n"+a.agent+"\n", a.files)
 	}
+	writeTask(t, b.root, "links-out", "#!/bin/sh\ntrue\n", nil)
+	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(b.root, "links-out", "tests", "users")))
 	records := b.run()
+	require.Equal(t, classBadTask, outcome(records["links-out"]), "the task's own fault, the same in every attempt")
 	for name, a := range attacks {
 		r := records[strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), "'", "")]
 		if got := outcome(r); got != a.want {

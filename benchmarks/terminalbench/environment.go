@@ -51,6 +51,7 @@ var (
 	_ env.Describer        = (*Environment)(nil)
 	_ env.Protocol         = (*Environment)(nil)
 	_ env.DatasetDescriber = (*Environment)(nil)
+	_ env.Noter            = (*Environment)(nil)
 	_ env.StagePreparer    = (*Environment)(nil)
 )
 

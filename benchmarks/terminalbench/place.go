@@ -71,6 +71,9 @@ func uploadFolder(ctx context.Context, box sandbox.Sandbox, folder, dir string) 
 	return err
 }
 
+// errBadFolder is wrapped by what a task's folder can't hold.
+var errBadFolder = errors.New("unusable folder")
+
 var errStopped = errors.New("the sandbox stopped reading")
 
 // packFolder writes a folder as a tar stream with names relative to it.
@@ -116,7 +119,7 @@ func packEntry(tw *tar.Writer, root *os.Root, name string, d fs.DirEntry) error 
 			h.Mode = 0o755
 		}
 	default:
-		return fmt.Errorf("%s is neither a file, a directory nor a link", name)
+		return fmt.Errorf("%w: %s is neither a file, a directory nor a link", errBadFolder, name)
 	}
 	if err := tw.WriteHeader(h); err != nil || h.Typeflag != tar.TypeReg {
 		return err

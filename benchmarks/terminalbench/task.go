@@ -26,6 +26,7 @@ type task struct {
 	solved                     bool   // there is a reference solution
 	env                        map[string]string
 	solutionEnv                map[string]string
+	notes                      []harbor.Problem // what of its files is ignored or unusual
 }
 
 // part is a task, or a step of one: what the agent is told and how that is scored.
@@ -57,7 +58,7 @@ func (p part) stops(r reward) bool {
 		if !ok && name == "reward" {
 			value, ok = r.value, true
 		}
-		if ok && value < least {
+		if !ok || value < least { // one that the tests did not give falls short, as in Harbor
 			return true
 		}
 	}
@@ -70,7 +71,7 @@ func (e *Environment) newTask(h *harbor.Task) (*task, error) {
 	c := h.Config
 	t := &task{
 		name: h.Name, category: c.Metadata.Category, difficulty: c.Metadata.Difficulty, digest: h.Digest,
-		config: c, dir: h.Dir, compose: h.HasCompose, solved: h.HasSolution, staged: len(h.Steps) > 0,
+		config: c, dir: h.Dir, compose: h.HasCompose, solved: h.HasSolution, staged: len(h.Steps) > 0, notes: h.Notes,
 	}
 	if t.category == "" {
 		t.category = "unknown"

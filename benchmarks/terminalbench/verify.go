@@ -298,6 +298,9 @@ func (v *verification) transferFailed(op string, err error) error {
 	if strings.Contains(err.Error(), "no space left on device") || strings.Contains(err.Error(), "disk quota exceeded") {
 		return failure(classDiskFull, "%s: the sandbox's disk is full: %w", op, err)
 	}
+	if errors.Is(err, sandbox.ErrUnsafeArchive) || errors.Is(err, errBadFolder) {
+		return failure(classBadTask, "%s: %w", op, err) // the same whenever it is tried
+	}
 	return infra(op, err)
 }
 

@@ -285,6 +285,9 @@ func (v *validationRun) runPhase(ctx context.Context, drain <-chan struct{}, p *
 // judge makes a verdict of what was recorded for each item, and keeps the verdicts.
 func (v *validationRun) judge(oracle, nop *phase) (*validationReport, error) {
 	report := &validationReport{RunDir: v.dir, Environment: nop.cfg.Environment, Repeats: v.command.Repeat}
+	if n, ok := nop.environment.(env.Noter); ok {
+		report.Notes = n.Notes()
+	}
 	for _, item := range v.items {
 		verdict := validation.Verdict{
 			Environment: nop.cfg.Environment, ItemID: item.id, ItemDigest: item.digest,

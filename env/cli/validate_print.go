@@ -16,6 +16,7 @@ type validationReport struct {
 	Unfinished  int                  // items without a verdict
 	Verdicts    []validation.Verdict // in the order of the dataset
 	Kept        string               // file that evaluate looks at; "" when they could not be kept
+	Notes       []string             // remarks of the environment, such as keys of items that were ignored
 }
 
 // validationEvent is the last line of --json.
@@ -27,6 +28,7 @@ type validationEvent struct {
 	Unfinished  int                     `json:"unfinished"`
 	Counts      map[validation.Kind]int `json:"counts"`
 	Verdicts    []validation.Verdict    `json:"verdicts"`
+	Notes       []string                `json:"notes,omitempty"`
 }
 
 func (r *validationReport) counts() map[validation.Kind]int {
@@ -48,7 +50,7 @@ func (v *validationRun) print(r *validationReport) {
 		if verdicts == nil {
 			verdicts = []validation.Verdict{}
 		}
-		p.write(validationEvent{"validation", r.RunDir, r.Environment, r.Repeats, r.Unfinished, r.counts(), verdicts})
+		p.write(validationEvent{"validation", r.RunDir, r.Environment, r.Repeats, r.Unfinished, r.counts(), verdicts, r.Notes})
 	case *textPrinter:
 		fmt.Fprint(p.out, r.text(p.bold))
 	}
@@ -99,6 +101,9 @@ func (r *validationReport) text(bold func(string) string) string {
 		parts = append(parts, fmt.Sprintf("%d not finished", r.Unfinished))
 	}
 	fmt.Fprintf(&b, "%s\n  verdicts   %s\n", bold(strings.Join(parts, ", ")), bold(r.RunDir))
+	for _, note := range r.Notes {
+		fmt.Fprintf(&b, "  note       %s\n", note)
+	}
 	if r.Kept != "" {
 		fmt.Fprintf(&b, "  kept in    %s\n", r.Kept)
 	}
