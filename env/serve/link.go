@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/hermes-env/hermes-env/env/atropos"
@@ -21,6 +22,7 @@ type linkState struct {
 	away      bool // the last request got no answer, or none to work with
 	awaySince time.Time
 	awayWhy   string
+	refused   bool   // nobody listened at its address since the last answer
 	full      string // why the server takes no groups for now, "" when it does
 	said      string // what was last told to people about the state of things
 
@@ -133,14 +135,21 @@ func (w *Worker) generation(ctx context.Context) (string, *atropos.Overview, err
 	return o.Generation, o, nil
 }
 
-// recognised says whether the server still knows this worker by its number. A server
-// that doesn't tell is taken to have forgotten, as the original forgets everything.
+// recognised says whether the server may still know this worker by its number. One that
+// doesn't tell has forgotten everything, as the original does, if its process was gone;
+// else its answer to the next poll shows it.
 func (w *Worker) recognised(ctx context.Context) (bool, error) {
 	w.mu.Lock()
-	id := w.link.identity
+	id, refused := w.link.identity, w.link.refused
 	w.mu.Unlock()
 	generation, o, err := w.generation(ctx)
-	return err == nil && generation != "" && generation == id.Generation && knows(o, id), err
+	switch {
+	case err != nil:
+		return false, err
+	case generation == "" && id.Generation == "":
+		return !refused, nil
+	}
+	return generation == id.Generation && knows(o, id), nil
 }
 
 func knows(o *atropos.Overview, id Identity) bool {
@@ -289,7 +298,7 @@ func (w *Worker) forget(why string) {
 func (w *Worker) found(ready bool) {
 	w.mu.Lock()
 	away, since := w.link.away, w.link.awaySince
-	w.link.away, w.link.awayWhy = false, ""
+	w.link.away, w.link.awayWhy, w.link.refused = false, "", false
 	if away {
 		w.wake()
 	}
@@ -317,6 +326,7 @@ func (w *Worker) lost(err error, wait time.Duration) {
 		w.link.awaySince = time.Now()
 	}
 	w.link.away, w.link.awayWhy = true, err.Error()
+	w.link.refused = w.link.refused || errors.Is(err, syscall.ECONNREFUSED)
 	if news {
 		w.wake()
 	}

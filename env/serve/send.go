@@ -28,7 +28,7 @@ const refusedFile = "refused.jsonl"
 // sendAll sends what is in the spool, the oldest first, until ctx ends.
 func (w *Worker) sendAll(ctx context.Context) {
 	failures := 0
-	for {
+	for ctx.Err() == nil {
 		w.mu.Lock()
 		changed := w.changed
 		ready := w.link.registered && !w.link.away && w.failed == nil

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -132,6 +133,14 @@ func restoreSpool(snapshot []byte) (*spoolState, error) {
 	var s spoolState
 	if err := json.Unmarshal(snapshot, &s); err != nil {
 		return nil, fmt.Errorf("read a snapshot of the spool: %w", err)
+	}
+	for i, run := range s.Taken {
+		if run[0] > run[1] || i > 0 && run[0] <= s.Taken[i-1][1] {
+			return nil, errors.New("read a snapshot of the spool: its steps are not in order")
+		}
+	}
+	if slices.Contains(s.Pending, nil) {
+		return nil, errors.New("read a snapshot of the spool: a group is null")
 	}
 	return &s, nil
 }

@@ -89,7 +89,7 @@ func (t Throttle) Decide(s Situation) Decision {
 			return Decision{Why: HoldEval}
 		}
 	}
-	most := limit // what a minimum may raise the limit to
+	most, whyMost := limit, why // what a minimum may raise the limit to
 	available := t.available(s) / size
 	spool := int64(0)
 	if s.Away {
@@ -109,7 +109,7 @@ func (t Throttle) Decide(s Situation) Decision {
 	if share := min(most, t.share(s, queue)); share > limit {
 		limit = share
 		if limit == most {
-			why = HoldBusy
+			why = whyMost
 		}
 	}
 	return Decision{Room: int(max(0, limit-int64(s.Running))), Why: why}
