@@ -65,16 +65,33 @@ func (e *ConfigChangedError) Error() string {
 // Is makes errors.Is(err, ErrConfigChanged) true.
 func (e *ConfigChangedError) Is(target error) bool { return target == ErrConfigChanged }
 
-// diskFailure turns an error of the disk into what the user is told.
-func diskFailure(attempt string, err error) error {
-	advice := "check the disk and run again with --resume"
+// DiskAdvice says what the user can do about an error of the disk: "free space", "make
+// the directory writable" or "check the disk".
+func DiskAdvice(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		advice = "free space and run again with --resume"
+		return "free space"
 	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		advice = "make the directory writable and run again with --resume"
+		return "make the directory writable"
 	}
-	return fmt.Errorf("%w: %s: %w: every rollout acknowledged before is safe; %s", ErrFailed, attempt, err, advice)
+	return "check the disk"
+}
+
+// diskFailure turns an error of the disk into what the user is told.
+func diskFailure(attempt string, err error) error {
+	if errors.Is(err, errGone) {
+		return fmt.Errorf("%w: %s: %w: nothing more is put into a file that nobody could find; put the directory back if you can, and run again with --resume", ErrFailed, attempt, err)
+	}
+	return fmt.Errorf("%w: %s: %w: every rollout acknowledged before is safe; %s and run again with --resume", ErrFailed, attempt, err, DiskAdvice(err))
+}
+
+// errGone: a file of the run was taken away or replaced while the run wrote it.
+var errGone = errors.New("the file was removed, moved or replaced by someone else while the run wrote it")
+
+// derivedFailure is a file that could not be written, though the rollouts it is made of
+// are safe.
+func derivedFailure(path string, err error) error {
+	return fmt.Errorf("write %s: %w: the rollouts it is made of are safe; %s and run again with --resume", path, err, DiskAdvice(err))
 }
 
 // firstOf returns err along with what went wrong while cleaning up after it, and

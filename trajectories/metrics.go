@@ -50,7 +50,7 @@ func (r *Run) ExportMetrics(dir string, m Metrics) (err error) {
 		return fmt.Errorf("write %s: %w", filepath.Join(dir, metricsFile), err)
 	}
 	if err := makeDirs(dir); err != nil {
-		return fmt.Errorf("write metrics to %s: %w", dir, err)
+		return derivedFailure("metrics to "+dir, err)
 	}
 	rollouts, size, err := r.openRollouts()
 	if err != nil {
@@ -60,7 +60,7 @@ func (r *Run) ExportMetrics(dir string, m Metrics) (err error) {
 	path := filepath.Join(dir, samplesFile)
 	err = writeAtomic(path, func(w io.Writer) error { return writeSamples(w, io.LimitReader(rollouts, size)) })
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return derivedFailure(path, err)
 	}
 	// Last, so that whoever sees new metrics finds the samples they rest on.
 	path = filepath.Join(dir, metricsFile)
@@ -69,7 +69,7 @@ func (r *Run) ExportMetrics(dir string, m Metrics) (err error) {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return derivedFailure(path, err)
 	}
 	return nil
 }

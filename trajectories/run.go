@@ -44,6 +44,7 @@ type Run struct {
 
 	// Owned by the writer goroutine once it runs.
 	rollouts appendFile
+	file     fs.FileInfo // which file rollouts is
 	view     appendFile
 	indexed  appendFile // rollouts.index; nil when it could not be written
 	known    known      // of rollouts.index, when the run was opened
@@ -209,6 +210,7 @@ func (r *Run) open(info *Info) (err error) {
 		return fmt.Errorf("open run %s: %w", r.dir, err)
 	}
 	undo = append(undo, r.rollouts.Close)
+	r.noteFile()
 	if err := syncDir(r.dir); err != nil {
 		return fmt.Errorf("open run %s: %w", r.dir, err)
 	}

@@ -90,6 +90,7 @@ func (r *Run) replace(path string, kept index, size int64) error {
 	}
 	stale := r.rollouts
 	r.rollouts = fresh
+	r.noteFile()
 	for key, id := range r.index.pending {
 		kept.pending[key] = id
 		kept.ids[id] = struct{}{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 )
 
 // Limits of one group commit: what is written with one write and one fsync.
@@ -247,6 +248,9 @@ func (r *Run) commit(batch []request, buf []byte) []byte {
 // persist writes and syncs; on any error it takes back what may have been
 // written in part, so that the file ends with the last acknowledged line.
 func (r *Run) persist(buf []byte) error {
+	if err := r.present(); err != nil {
+		return diskFailure("write "+r.path(rolloutsFile), err)
+	}
 	_, err := r.rollouts.Write(buf)
 	if err == nil {
 		// Not tried again when it fails: the kernel may already have dropped the
@@ -260,6 +264,25 @@ func (r *Run) persist(buf []byte) error {
 		err = fmt.Errorf("%w (and taking back the part already written: %w)", err, undo)
 	}
 	return diskFailure("write "+r.path(rolloutsFile), err)
+}
+
+// present says whether rollouts.jsonl is still where the next session looks for it. Who
+// removes a run directory while hours of paid work go into it shall hear of it at once.
+func (r *Run) present() error {
+	info, err := os.Stat(r.path(rolloutsFile))
+	if isMissing(err) || err == nil && r.file != nil && !os.SameFile(info, r.file) {
+		return errGone
+	}
+	return nil // what else may be wrong shows when it is written
+}
+
+// noteFile remembers which file the run writes.
+func (r *Run) noteFile() {
+	info, err := os.Stat(r.path(rolloutsFile))
+	if err != nil {
+		info = nil // then its presence alone counts
+	}
+	r.file = info
 }
 
 // writeView appends the trajectories of recorded rollouts. They are derived, so a

@@ -207,20 +207,29 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	read.Store(total)
 	if err := out.begin(); err != nil {
-		return nil, err
+		return nil, diskTrouble(err)
 	}
 	defer out.discard()
 	w, err := newWriter(&o, out, p, report, text)
 	if err != nil {
-		return nil, err
+		return nil, diskTrouble(err)
 	}
 	if err := w.run(ctx, files, d, &read); err != nil {
-		return nil, err
+		return nil, diskTrouble(err)
 	}
 	if err := out.commit(); err != nil {
-		return nil, err
+		return nil, diskTrouble(err)
 	}
 	return report, nil
+}
+
+// diskTrouble adds to an error of the disk what the user can do; others stay as they are.
+func diskTrouble(err error) error {
+	var place *fs.PathError
+	if !errors.As(err, &place) {
+		return err
+	}
+	return fmt.Errorf("%w: nothing of the output is left there, the input is as it was; %s and convert again", err, trajectories.DiskAdvice(err))
 }
 
 // reasons says why nothing is left.

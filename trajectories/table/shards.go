@@ -135,7 +135,9 @@ func (s *Shards) finish() error {
 	if s.rows != nil {
 		err = s.rows.Close()
 	}
-	err = errors.Join(err, s.buf.Flush())
+	if err == nil {
+		err = s.buf.Flush()
+	}
 	if err == nil {
 		err = s.file.Sync()
 	}
