@@ -94,7 +94,7 @@ func (d *plain) dumpState(b *strings.Builder, c sandbox.Command, names []string,
 		b.WriteString("__h_here=$(pwd -P; echo x)\n")
 	}
 	b.WriteString("__h_dump() {\n{ set +exuCf; } 2>/dev/null; [ -f " + file + ".done ] && return\n(\numask 022\n")
-	b.WriteString("__h_now=$(pwd -P 2>/dev/null || printf '%s\\n' \"$PWD\"; echo x)\n")
+	b.WriteString("__h_now=$(case \"$(pwd -P 2>/dev/null)\" in (/*) pwd -P ;; (*) printf '%s\\n' \"$PWD\" ;; esac; echo x)\n")
 	if c.Dir != "" {
 		b.WriteString("if [ \"$__h_now\" = \"$__h_here\" ]; then HERMES_ENV_DIR=${__h_base}x; else HERMES_ENV_DIR=${__h_now%?x}x; fi\n")
 	} else {

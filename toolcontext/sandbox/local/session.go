@@ -64,6 +64,9 @@ func (ss *session) keep(path string, c sandbox.Command, before map[string]string
 	if !ok {
 		return
 	}
+	if st.dir == "" && strings.HasPrefix(st.variables["PWD"], "/") {
+		st.dir = st.variables["PWD"] // removed under the script: the next one is told that it is gone
+	}
 	for _, name := range unkept {
 		delete(st.variables, name)
 	}

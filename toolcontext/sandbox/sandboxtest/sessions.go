@@ -80,7 +80,10 @@ func (s *suite) sessions(t *testing.T) {
 			require.Contains(t, r.Stdout.String(), "works")
 			r = b.session(`mkdir x; cd x; rmdir ../x`)
 			require.Zero(t, r.ExitCode)
-			require.Zero(t, b.session("true").ExitCode)
+			r = b.session("pwd")
+			require.Zero(t, r.ExitCode)
+			require.Contains(t, r.Stdout.String(), "/here\n", "also by the script that went there")
+			require.Contains(t, r.Stderr.String(), "here/x is gone")
 		},
 		"the working directory itself may be removed": func(t *testing.T, b *box) {
 			b.exec(sandbox.Command{Script: `d=$PWD; cd /; rm -rf "$d"`})
