@@ -175,6 +175,11 @@ func TestNothingIsLostWhileTheServerIsAway(t *testing.T) {
 	require.NoError(t, w.Write(group(0)))
 	w.Ended(0)
 	w.sent(1)
+	require.Eventually(t, func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.link.status.QueueSize == 1 && w.posted == w.counted
+	}, patience, time.Millisecond, "the server's last word is about it")
 	a.down()
 	w.notes.told("can't be worked with")
 	for step := 1; step < 8; step++ { // the limit of 6 groups, and 2 more
