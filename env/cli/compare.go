@@ -145,6 +145,9 @@ func compareWarnings(a, b *storedRun, r *compare.Result) []string {
 		for _, reason := range run.manifest.Deviations {
 			add("run %s departs from the published protocol: %s", name, reason)
 		}
+		for _, change := range run.manifest.ConfigHistory {
+			add("run %s is mixed from several configurations: %s", name, change.Sentence())
+		}
 	}
 	sort.Strings(list)
 	m, n := a.manifest, b.manifest

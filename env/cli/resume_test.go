@@ -224,6 +224,11 @@ func TestAResumedRunNamesWhatChangedAndMattersAndGoesOnWhenTold(t *testing.T) {
 			require.NoError(t, err)
 			require.Contains(t, string(page), "mixed from several configurations")
 
+			require.NoError(t, os.CopyFS("copy", os.DirFS("out")))
+			code, stdout, stderr = p.run("compare", "out", "copy")
+			require.Equal(t, cli.ExitOK, code, stderr)
+			require.Contains(t, stdout+stderr, "run B is mixed from several configurations")
+
 			// A run of an earlier version knows only its digest.
 			raw, err := os.ReadFile("out/run.json")
 			require.NoError(t, err)
