@@ -251,7 +251,7 @@ func (r *Runner) todo(g *group) ([]int, error) {
 		}); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrStore, err)
 		}
-		r.opts.Observer.Warn(fmt.Sprintf("item %q changed since it was run; its rollouts moved to superseded.jsonl and run again", g.item.ID))
+		r.opts.Observer.Warn(fmt.Sprintf("%s changed since it was run; its rollouts moved to superseded.jsonl and run again", r.itemName(g.item)))
 	}
 	if done := g.size - left - len(missing); done > 0 {
 		r.opts.Observer.Skipped(done)

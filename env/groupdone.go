@@ -183,7 +183,7 @@ func (r *Runner) tellDropped(g *group, v GroupVerdict) {
 	told := r.groupMemory.told[v.Reason]
 	r.groupMemory.mu.Unlock()
 	if told <= maxDropsTold {
-		r.opts.Observer.Warn(fmt.Sprintf("group %d (item %q) is left out (%s): %s", g.step, g.item.ID, v.Reason, v.Text))
+		r.opts.Observer.Warn(fmt.Sprintf("group %d (%s) is left out (%s): %s", g.step, r.itemName(g.item), v.Reason, v.Text))
 	}
 	if told == maxDropsTold {
 		r.opts.Observer.Warn(fmt.Sprintf("more groups that are left out as %s are only counted; group_decisions.jsonl in the run directory names each", v.Reason))

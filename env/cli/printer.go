@@ -124,7 +124,7 @@ func (p *textPrinter) Finished(rec *trajectories.Rollout) {
 	if p.total >= 0 {
 		of = fmt.Sprintf("/%d", p.total)
 	}
-	fmt.Fprintf(p.err, "[%d%s] %s attempt %d: %s\n", p.finished, of, rec.ItemID, rec.Attempt, describeRollout(rec))
+	fmt.Fprintf(p.err, "[%d%s] %s attempt %d: %s\n", p.finished, of, rec.ItemName(), rec.Attempt, describeRollout(rec))
 }
 
 // advance moves the bar and refreshes its text. mu is held.
@@ -164,7 +164,7 @@ func describeRollout(rec *trajectories.Rollout) string {
 }
 
 func (p *textPrinter) Retrying(rec *trajectories.Rollout, try int) {
-	p.line(fmt.Sprintf("%s attempt %d ended as %s, trying again (%d): %s", rec.ItemID, rec.Attempt, rec.Outcome, try, oneLine(rec.Error.Message, 200)))
+	p.line(fmt.Sprintf("%s attempt %d ended as %s, trying again (%d): %s", rec.ItemName(), rec.Attempt, rec.Outcome, try, oneLine(rec.Error.Message, 200)))
 }
 
 // ModelRetry says that requests wait, at most once in a few seconds.

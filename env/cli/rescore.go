@@ -157,7 +157,7 @@ func (r *rescoring) choose(ctx context.Context, j *job) error {
 			}
 		}
 		if reason != "" {
-			reasons[reason] = append(reasons[reason], fmt.Sprintf("%s/%d", e.ItemID, e.Attempt))
+			reasons[reason] = append(reasons[reason], fmt.Sprintf("%s/%d", trajectories.ShortItemID(e.ItemID), e.Attempt))
 			return nil
 		}
 		if e.ItemDigest != item.Digest {

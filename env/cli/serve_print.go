@@ -221,7 +221,7 @@ func (p *servePrinter) Finished(rec *trajectories.Rollout) {
 	}
 	p.failed++
 	p.mu.Unlock()
-	p.above(func() { fmt.Fprintf(p.err, "%s attempt %d: %s\n", rec.ItemID, rec.Attempt, describeRollout(rec)) })
+	p.above(func() { fmt.Fprintf(p.err, "%s attempt %d: %s\n", rec.ItemName(), rec.Attempt, describeRollout(rec)) })
 }
 
 // Stepped implements serve.Observer.

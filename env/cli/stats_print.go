@@ -262,7 +262,7 @@ func (p *statsPrinter) notables(title string, list []stats.Notable) {
 		if n.Score != nil {
 			score = fmt.Sprintf("%.2f", *n.Score)
 		}
-		name := report.OneLine(n.Item, 34)
+		name := report.OneLine(n.Name, 34)
 		money := ""
 		if n.USD > 0 {
 			money = "  " + report.USD(n.USD)

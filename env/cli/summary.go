@@ -150,7 +150,7 @@ func groupTable(b *strings.Builder, groups []env.GroupResult) {
 func itemsTable(b *strings.Builder, items []env.ItemResult) {
 	width := 4
 	for _, it := range items {
-		width = max(width, len([]rune(it.ID)))
+		width = max(width, len([]rune(trajectories.ShortItemID(it.ID))))
 	}
 	fmt.Fprintf(b, "\n  %-*s  %8s  %8s  %8s  %8s\n", width, "item", "score", "passed", "scored", "turns")
 	for _, it := range items {
@@ -159,7 +159,7 @@ func itemsTable(b *strings.Builder, items []env.ItemResult) {
 			mean = fmt.Sprintf("%.3f", it.Mean)
 		}
 		pad := strings.Repeat(" ", max(0, 8-len([]rune(mean))))
-		fmt.Fprintf(b, "  %-*s  %s%s  %8s  %8s  %8.1f\n", width, it.ID, pad, mean,
+		fmt.Fprintf(b, "  %-*s  %s%s  %8s  %8s  %8.1f\n", width, trajectories.ShortItemID(it.ID), pad, mean,
 			fmt.Sprintf("%d/%d", it.Passed, it.Rollouts), fmt.Sprintf("%d/%d", it.Scored, it.Rollouts), perUnit(float64(it.Turns), it.Rollouts))
 	}
 	b.WriteString("\n")

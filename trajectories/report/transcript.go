@@ -357,3 +357,6 @@ func costText(s *trajectories.Spend, usd float64) string {
 	}
 	return text
 }
+
+// itemName is an item's id for people.
+func itemName(id string) string { return Visible(trajectories.ShortItemID(id)) }

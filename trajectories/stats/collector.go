@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"encoding/json"
 	"hash/fnv"
 	"math"
 	"sort"
@@ -169,7 +170,7 @@ func (c *Collector) add(r row) {
 		c.prompt.add(float64(r.prompt))
 		c.completion.add(float64(r.completion))
 	}
-	n := Notable{Item: r.item, Attempt: r.attempt, ID: r.id, Outcome: r.outcome, Score: r.score, Seconds: r.seconds, Tokens: r.prompt + r.completion, Turns: r.turns, USD: usd}
+	n := Notable{Item: r.item, Name: trajectories.ItemName(r.item, json.RawMessage(r.metadata.Raw)), Attempt: r.attempt, ID: r.id, Outcome: r.outcome, Score: r.score, Seconds: r.seconds, Tokens: r.prompt + r.completion, Turns: r.turns, USD: usd}
 	c.slowest.add(n)
 	c.expensive.add(n)
 	c.dearest.add(n)

@@ -155,6 +155,7 @@ type TimeBucket struct {
 // Notable is a row worth looking at.
 type Notable struct {
 	Item    string   `json:"item_id"`
+	Name    string   `json:"-"` // of the item, for people
 	Attempt int      `json:"attempt"`
 	ID      string   `json:"rollout_id"`
 	Outcome string   `json:"outcome"`

@@ -1,0 +1,47 @@
+package trajectories
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// digestDigits is how many digits of a digest people are shown: enough to tell the rows
+// of any data set apart, and to find one by.
+const digestDigits = 12
+
+// ShortItemID is an item's id for people. Items that are known by their content have a
+// digest for an id, which is cut; what follows it ("#2", of a row that occurs twice)
+// stays. Other ids are returned as they are.
+func ShortItemID(id string) string {
+	digits, found := strings.CutPrefix(id, "sha256:")
+	if !found {
+		return id
+	}
+	n := 0
+	for n < len(digits) && strings.IndexByte("0123456789abcdef", digits[n]) >= 0 {
+		n++
+	}
+	if n != 64 {
+		return id
+	}
+	return "sha256:" + digits[:digestDigits] + "…" + digits[n:]
+}
+
+// ItemName is an item's id for people, after the number of its row where the id says
+// nothing and the metadata of the rollout has one.
+func ItemName(id string, metadata json.RawMessage) string {
+	short := ShortItemID(id)
+	if short == id {
+		return id
+	}
+	if row := gjson.GetBytes(metadata, "row"); row.Type == gjson.Number {
+		return fmt.Sprintf("row %d (%s)", row.Int(), short)
+	}
+	return short
+}
+
+// ItemName is the rollout's item for people.
+func (r *Rollout) ItemName() string { return ItemName(r.ItemID, r.Metadata) }

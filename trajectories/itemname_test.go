@@ -1,0 +1,29 @@
+package trajectories
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestItemsKnownByTheirContentHaveShortNames(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("0123456789abcdef", 4)
+	for name, c := range map[string]struct{ id, metadata, short, name string }{
+		"a digest":                     {digest, `{"row":17,"x":1}`, "sha256:0123456789ab…", "row 17 (sha256:0123456789ab…)"},
+		"one of a row that is doubled": {digest + "#2", `{"row":18}`, "sha256:0123456789ab…#2", "row 18 (sha256:0123456789ab…#2)"},
+		"a digest without a row":       {digest, ``, "sha256:0123456789ab…", "sha256:0123456789ab…"},
+		"a row that is no number":      {digest, `{"row":"x"}`, "sha256:0123456789ab…", "sha256:0123456789ab…"},
+		"a name":                       {"fix-git", `{"row":17}`, "fix-git", "fix-git"},
+		"almost a digest":              {digest + "0", `{"row":1}`, digest + "0", digest + "0"},
+		"no digits":                    {"sha256:xyz", `{"row":1}`, "sha256:xyz", "sha256:xyz"},
+		"nothing":                      {"", `{"row":1}`, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.short, ShortItemID(c.id))
+			r := Rollout{ItemID: c.id, Metadata: json.RawMessage(c.metadata)}
+			require.Equal(t, c.name, r.ItemName())
+		})
+	}
+}
