@@ -275,7 +275,7 @@ func (p *comparePrinter) flips(title string, ids []string, items []compare.Item)
 	}
 	for _, id := range ids[:min(p.items, len(ids))] {
 		it := byID[id]
-		name := report.OneLine(id, 50)
+		name := report.OneLine(trajectories.ShortItemID(id), 50)
 		fmt.Fprintf(&p.b, "  %s%s  %.2f (%d) → %.2f (%d)\n", name, strings.Repeat(" ", 50-utf8.RuneCountInString(name)), it.MeanA, it.ScoredA, it.MeanB, it.ScoredB)
 	}
 	if more := len(ids) - p.items; more > 0 {
