@@ -41,7 +41,7 @@ func (c *reportCommand) Run(s *session) error {
 	if err != nil {
 		return fail(ExitUsage, err)
 	}
-	builder := report.NewBuilder(report.Config{Rollouts: rollouts, Transcripts: c.Transcripts, Bytes: c.Size << 20})
+	builder := report.NewBuilder(report.Config{Rollouts: rollouts, Transcripts: c.Transcripts, Bytes: c.Size << 20, Groups: run.manifest.Command != "evaluate"})
 	settings := c.config()
 	settings.KnownTools = run.manifest.ToolNames
 	collector, got := stats.New(settings), newScores()
@@ -61,6 +61,9 @@ func (c *reportCommand) Run(s *session) error {
 	if err := describeGroups(result, run.Reader); err != nil {
 		return fail(ExitUsage, err)
 	}
+	if page.Dropped, err = droppedGroups(run.Reader); err != nil {
+		return fail(ExitUsage, err)
+	}
 	page.Made = s.app.now()
 	out := c.Out
 	if out == "" {
@@ -73,6 +76,18 @@ func (c *reportCommand) Run(s *session) error {
 		fmt.Fprintln(s.app.Stderr, "warning: "+w)
 	}
 	return nil
+}
+
+// droppedGroups are the steps whose groups are not trained on, with the reason.
+func droppedGroups(run *trajectories.Reader) (map[int]string, error) {
+	dropped := make(map[int]string)
+	err := run.GroupDecisions(func(d trajectories.GroupDecision) error {
+		if delete(dropped, d.Step); !d.Kept {
+			dropped[d.Step] = d.Reason
+		}
+		return nil
+	})
+	return dropped, err
 }
 
 // page describes the run as a whole.

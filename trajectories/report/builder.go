@@ -17,6 +17,9 @@ type Config struct {
 	Transcripts int // at most so many transcripts, spread evenly over the run; 0 means 1,000
 	Bytes       int // for all transcripts together, in the file; 0 means 40 MiB
 	Items       int // at most so many rows of the matrix; 0 means 1,000
+	// Groups makes a row of each group of rollouts, as runs for training data have them,
+	// in place of each item. Transcripts are then chosen by whole groups.
+	Groups bool
 }
 
 // Builder collects what the report of a run shows. It keeps the figures of every
@@ -73,11 +76,18 @@ func NewBuilder(config Config) *Builder {
 
 // Add takes one rollout.
 func (b *Builder) Add(r *trajectories.Rollout) error {
-	at, known := b.items[r.ItemID]
+	key := r.ItemID
+	if b.config.Groups {
+		key = strconv.Itoa(r.Step) + "\x00" + key
+	}
+	at, known := b.items[key]
 	if !known {
 		at = len(b.order)
 		item := strings.Clone(r.ItemID) // a rollout's texts share the memory of its whole line
-		b.items[item] = at
+		if !b.config.Groups {
+			key = item
+		}
+		b.items[key] = at
 		b.order = append(b.order, item)
 	}
 	outcome, err := trajectories.ParseOutcome(string(r.Outcome))
@@ -89,7 +99,7 @@ func (b *Builder) Add(r *trajectories.Rollout) error {
 		item: at, attempt: r.Attempt, step: r.Step, outcome: outcome, score: r.Score, passed: r.Passed, turns: r.TurnsUsed, seconds: r.Timings.Total,
 		category: b.word(metadata.Get("category").String(), 60), difficulty: b.word(metadata.Get("difficulty").String(), 30), group: r.Group, transcript: -1,
 	}
-	if b.chosen() && len(b.packed) < b.config.Transcripts {
+	if b.chosen(r.Step) && len(b.packed) < b.config.Transcripts {
 		data, err := pack(r, b.share)
 		if err != nil {
 			return err
@@ -104,11 +114,19 @@ func (b *Builder) Add(r *trajectories.Rollout) error {
 
 // chosen says whether the next rollout has a transcript: one of every stride, at
 // another place in each, so that the choice keeps no step with attempts or items.
-func (b *Builder) chosen() bool {
-	h := uint64(b.added/b.stride)*0x9e3779b97f4a7c15 + 0x632be59bd9b4e019
+// With groups it depends on the step alone, so that a group has all or none.
+func (b *Builder) chosen(step int) bool {
+	place := uint64(b.added / b.stride)
+	if b.config.Groups {
+		place = uint64(step)
+	}
+	h := place*0x9e3779b97f4a7c15 + 0x632be59bd9b4e019
 	h ^= h >> 29
 	h *= 0xbf58476d1ce4e5b9
 	h ^= h >> 32
+	if b.config.Groups {
+		return h%uint64(b.stride) == 0
+	}
 	return b.stride == 1 || uint64(b.added%b.stride) == h%uint64(b.stride)
 }
 
@@ -140,6 +158,11 @@ type matrixRow struct {
 	Turns      string
 	TurnsMean  float64
 
+	Step    int
+	Tags    string // words the rows are chosen by, apart from the state
+	Dropped string // why the group is not trained on, "" for one that is
+	Compare string // link to the group's transcripts beside each other, "" without
+
 	group int
 }
 
@@ -153,7 +176,7 @@ type matrixCell struct {
 }
 
 // matrix returns the rows, and how many items there are in all.
-func (b *Builder) matrix() (rows []matrixRow, columns, items int) {
+func (b *Builder) matrix(dropped map[int]string) (rows []matrixRow, columns, items int) {
 	byItem := make([][]cell, len(b.order))
 	for _, c := range b.cells {
 		byItem[c.item] = append(byItem[c.item], c)
@@ -173,6 +196,9 @@ func (b *Builder) matrix() (rows []matrixRow, columns, items int) {
 			return cells[i].attempt < cells[j].attempt
 		})
 		row := newMatrixRow(b.order[i], cells)
+		if b.config.Groups {
+			row.describeGroup(cells, dropped)
+		}
 		columns = max(columns, len(row.Cells))
 		rows = append(rows, row)
 	}
@@ -230,6 +256,30 @@ func newMatrixRow(item string, cells []cell) matrixRow {
 		}
 	}
 	return row
+}
+
+// describeGroup adds what there is to say of a row that is a group.
+func (row *matrixRow) describeGroup(cells []cell, dropped map[int]string) {
+	row.Step, row.Dropped = cells[0].step, dropped[cells[0].step]
+	same := true
+	var transcripts []string
+	for _, c := range cells {
+		first := cells[0].score
+		same = same && c.score != nil && first != nil && *c.score == *first
+		if c.transcript >= 0 {
+			transcripts = append(transcripts, strconv.Itoa(c.transcript))
+		}
+	}
+	row.Tags = "differ"
+	if same {
+		row.Tags = "same"
+	}
+	if row.Dropped != "" {
+		row.Tags += " dropped"
+	}
+	if len(transcripts) > 1 {
+		row.Compare = "#g" + strings.Join(transcripts, ",")
+	}
 }
 
 func newMatrixCell(item string, c cell) matrixCell {

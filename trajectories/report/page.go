@@ -51,6 +51,8 @@ type Run struct {
 	Warnings  []string
 	Facts     []Fact
 	Config    string // JSON, indented
+	// Dropped are the steps whose groups are not trained on, with the reason.
+	Dropped map[int]string
 }
 
 // figures is what the statistics part of a page shows.
@@ -65,7 +67,8 @@ type runPage struct {
 	Stats       figures
 	Rows        []matrixRow
 	Columns     []int
-	AllItems    int
+	AllItems    int // or groups
+	Grouped     bool
 	Categories  []stats.GroupedScore
 	Levels      []stats.GroupedScore
 	Transcripts int
@@ -89,8 +92,8 @@ type page struct {
 // WriteRun writes the report of a run: the rollouts given to the builder, their
 // statistics, and what is known of the run as a whole.
 func (b *Builder) WriteRun(w io.Writer, run Run, figuresOf *stats.Result) error {
-	rows, columns, items := b.matrix()
-	p := runPage{Run: run, Stats: figures{Result: figuresOf}, Rows: rows, AllItems: items, Transcripts: len(b.packed)}
+	rows, columns, items := b.matrix(run.Dropped)
+	p := runPage{Run: run, Stats: figures{Result: figuresOf}, Rows: rows, AllItems: items, Grouped: b.config.Groups, Transcripts: len(b.packed)}
 	for i := range columns {
 		p.Columns = append(p.Columns, i)
 	}

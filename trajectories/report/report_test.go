@@ -172,7 +172,7 @@ func TestTheMatrixShowsEveryAttemptInItsPlace(t *testing.T) {
 	for _, r := range []*trajectories.Rollout{half, rollout("a", 1, nil, "t"), rollout("a", 0, pointer(1.0), "t"), rollout("bb", 0, pointer(0.0), "t")} {
 		require.NoError(t, b.Add(r))
 	}
-	rows, columns, items := b.matrix()
+	rows, columns, items := b.matrix(nil)
 	require.Equal(t, 2, columns)
 	require.Equal(t, 2, items)
 	require.Equal(t, "a", rows[0].Item, "in the order of the dataset")
@@ -273,4 +273,52 @@ func FuzzNoTextBreaksThePage(f *testing.F) {
 		require.Equal(t, 2, strings.Count(page, "<script"))
 		requireWellFormed(t, page)
 	})
+}
+
+func TestRowsOfARunForTrainingAreItsGroups(t *testing.T) {
+	var rollouts []*trajectories.Rollout
+	for step, scores := range [][]float64{{1, 0}, {0.5, 0.5}, {1, 1}} {
+		for attempt, score := range scores {
+			r := rollout("same item", attempt, pointer(score), "x")
+			r.Step, r.Group, r.ID = step, step, fmt.Sprintf("r%d%d", step, attempt)
+			rollouts = append(rollouts, r)
+		}
+	}
+	page := build(t, Config{Groups: true}, Run{Title: "x", Dropped: map[int]string{1: "equal_scores"}}, rollouts...)
+	require.Contains(t, page, "of 3 groups</dd>")
+	require.Contains(t, page, "<h2 id=\"matrix-title\">Groups and their rollouts</h2>")
+	for _, want := range []string{
+		`data-tags="differ" data-step="0" data-dropped=""`, `data-tags="same dropped" data-step="1" data-dropped="equal_scores"`, `data-tags="same" data-step="2" data-dropped=""`,
+		`<a href="#g0,1" title="its rollouts beside each other">same item</a>`, `<a href="#g4,5"`, `<option value="dropped">not trained on</option>`,
+	} {
+		require.Contains(t, page, want)
+	}
+	require.NotContains(t, build(t, Config{}, Run{Title: "x"}, rollouts...), "beside each other\">")
+}
+
+func TestTranscriptsAreChosenByWholeGroups(t *testing.T) {
+	const groups, size = 400, 4
+	b := NewBuilder(Config{Groups: true, Rollouts: groups * size, Transcripts: 160})
+	for step := range groups {
+		for attempt := range size {
+			r := rollout(fmt.Sprintf("item %d", step), attempt, pointer(1.0), "x")
+			r.Step = step
+			require.NoError(t, b.Add(r))
+		}
+	}
+	with := map[int]int{}
+	for _, c := range b.cells {
+		if c.transcript >= 0 {
+			with[c.step]++
+		}
+	}
+	require.Greater(t, len(with), 10)
+	whole := 0
+	for _, n := range with {
+		if n == size {
+			whole++
+		}
+	}
+	require.GreaterOrEqual(t, whole, len(with)-1, "only the last may be cut by the limit")
+	require.LessOrEqual(t, len(b.packed), 160)
 }

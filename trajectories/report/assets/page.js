@@ -17,7 +17,7 @@
       rows.forEach(function (row) {
         var d = row.dataset;
         var text = (d.item + " " + d.category + " " + d.difficulty).toLowerCase();
-        var fits = words.every(function (w) { return text.indexOf(w) >= 0; }) && (!state.value || d.state === state.value);
+        var fits = words.every(function (w) { return text.indexOf(w) >= 0; }) && (!state.value || d.state === state.value || (d.tags || "").split(" ").indexOf(state.value) >= 0);
         row.hidden = !fits;
         if (fits) count++;
       });
@@ -25,7 +25,7 @@
     };
     filter.addEventListener("input", apply);
     state.addEventListener("change", apply);
-    var numeric = { mean: 1, passed: 1, turns: 1, seconds: 1 };
+    var numeric = { step: 1, mean: 1, passed: 1, turns: 1, seconds: 1 };
     Array.prototype.forEach.call(matrix.tHead.querySelectorAll("button"), function (button) {
       button.addEventListener("click", function () {
         var th = button.parentNode, key = button.dataset.key;
@@ -156,8 +156,7 @@
       return;
     }
     if (current() !== number) return;
-    var kind = t.score === null ? "o-" + t.class : t.passed === true ? "pass" : t.score > 0 ? "part" : "fail";
-    nav.appendChild(node("span", "badge " + kind, (t.score === null ? "no score" : "score " + Math.round(t.score * 1000) / 1000) + " · " + t.outcome));
+    nav.appendChild(badge(t));
     viewer.appendChild(node("h1", "", t.item + " · attempt " + t.attempt));
     if (t.error) {
       var error = node("div", "warnings");
@@ -186,14 +185,72 @@
     document.title = t.item + " · attempt " + t.attempt;
   }
 
+  // The rollouts of a group beside each other: what they have in common once, then a
+  // column for each.
+  async function compare(numbers) {
+    var hash = location.hash;
+    viewer.textContent = "";
+    var nav = node("nav");
+    var back = node("a", "", "← all groups (Esc)");
+    back.href = "#";
+    nav.appendChild(back);
+    viewer.appendChild(nav);
+    var members;
+    try {
+      members = await Promise.all(numbers.map(unpack));
+    } catch (e) {
+      viewer.appendChild(node("p", "warnings", "The group can't be shown: " + e.message));
+      return;
+    }
+    if (location.hash !== hash) return;
+    viewer.appendChild(node("h1", "", members[0].item));
+    var texts = members.map(function (t) { return t.messages.map(function (m) { return JSON.stringify(m); }); });
+    var common = 0;
+    while (texts.every(function (t) { return common < t.length && t[common] === texts[0][common]; })) common++;
+    members[0].messages.slice(0, common).forEach(function (m) { viewer.appendChild(renderMessage(m)); });
+    var columns = node("div", "compare");
+    columns.tabIndex = 0;
+    members.forEach(function (t, i) {
+      var column = node("section");
+      var head = node("h2");
+      var whole = node("a", "", "attempt " + t.attempt);
+      whole.href = "#t" + numbers[i];
+      head.appendChild(whole);
+      head.appendChild(badge(t));
+      column.appendChild(head);
+      if (t.error) {
+        var error = node("div", "warnings");
+        error.appendChild(text(t.error, true));
+        column.appendChild(error);
+      }
+      t.messages.slice(common).forEach(function (m, n) {
+        if (t.left && n + common === t.after) column.appendChild(node("p", "cut", "… " + t.left + " messages left out here …"));
+        column.appendChild(renderMessage(m));
+      });
+      columns.appendChild(column);
+    });
+    viewer.appendChild(columns);
+    document.title = members[0].item;
+  }
+
+  function badge(t) {
+    var kind = t.score === null ? "o-" + t.class : t.passed === true ? "pass" : t.score > 0 ? "part" : "fail";
+    return node("span", "badge " + kind, (t.score === null ? "no score" : "score " + Math.round(t.score * 1000) / 1000) + " · " + t.outcome);
+  }
+
   var title = document.title;
   function current() {
     var m = /^#t(\d+)$/.exec(location.hash);
     return m && Number(m[1]) < count ? Number(m[1]) : -1;
   }
+  function currentGroup() {
+    var m = /^#g(\d+(?:,\d+)*)$/.exec(location.hash);
+    var numbers = m ? m[1].split(",").map(Number) : [];
+    return numbers.every(function (n) { return n < count; }) ? numbers : [];
+  }
   function route() {
-    var number = current();
-    if (number < 0) {
+    var number = current(), group = currentGroup();
+    if (number < 0 && group.length === 0) {
       viewer.hidden = true;
       viewer.textContent = "";
       overview.hidden = false;
@@ -205,12 +262,13 @@
     overview.hidden = true;
     viewer.hidden = false;
     window.scrollTo(0, 0);
-    open(number);
+    if (group.length > 0) compare(group); else open(number);
   }
   window.addEventListener("hashchange", route);
   document.addEventListener("keydown", function (e) {
     if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName)) return;
     var number = current();
+    if (currentGroup().length > 0 && e.key === "Escape") location.hash = "#";
     if (number < 0) return;
     if (e.key === "Escape") location.hash = "#";
     if ((e.key === "j" || e.key === "ArrowRight") && number + 1 < count) location.hash = "#t" + (number + 1);
