@@ -10,7 +10,7 @@ import (
 type Progress struct {
 	Turns    int // model calls made so far
 	Usage    chat.Usage
-	Elapsed  time.Duration // without the time in which the rates of servers held requests back
+	Elapsed  time.Duration  // without the time in which the rates of servers held requests back
 	Messages []chat.Message // shared, not to be modified
 }
 

@@ -8,23 +8,44 @@ import (
 
 // scope holds the names of a block; a name is looked up outwards.
 type scope struct {
-	names  map[string]value
+	names  map[string]value // of the outermost scope
+	own    []binding        // of the others, which hold few
 	parent *scope
+	first  [3]binding // where own begins
 }
 
-func (s *scope) child() *scope { return &scope{parent: s} }
+type binding struct {
+	name string
+	v    value
+}
+
+func (s *scope) child() *scope {
+	c := &scope{parent: s}
+	c.own = c.first[:0]
+	return c
+}
 
 func (s *scope) set(name string, v value) {
-	if s.names == nil {
-		s.names = make(map[string]value, 4)
+	for i := range s.own {
+		if s.own[i].name == name {
+			s.own[i].v = v
+			return
+		}
 	}
-	s.names[name] = v
+	s.own = append(s.own, binding{name, v})
 }
 
 func (s *scope) lookup(name string) (value, bool) {
 	for at := s; at != nil; at = at.parent {
-		if v, ok := at.names[name]; ok {
-			return v, true
+		for i := range at.own {
+			if at.own[i].name == name {
+				return at.own[i].v, true
+			}
+		}
+		if at.names != nil {
+			if v, ok := at.names[name]; ok {
+				return v, true
+			}
 		}
 	}
 	return nil, false

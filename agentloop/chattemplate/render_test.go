@@ -88,10 +88,21 @@ func FuzzTemplates(f *testing.F) {
 		f.Add(c.Template)
 	}
 	messages := []chat.Message{chat.User("hi"), chat.Assistant("yo", "", chat.ToolCall{ID: "1", Name: "f", Arguments: `{"a":[1,{"b":null}]}`})}
-	f.Fuzz(func(_ *testing.T, source string) {
+	f.Fuzz(func(t *testing.T, source string) {
 		tmpl, err := chattemplate.Parse("fuzz", source)
-		if err == nil {
-			_, _ = tmpl.Render(chattemplate.Input{Messages: messages})
+		if err != nil {
+			return
+		}
+		in := chattemplate.Input{Messages: messages, Now: time.Date(2026, 11, 5, 0, 0, 0, 0, time.UTC)}
+		want, wantErr := tmpl.Render(in)
+		if strings.Contains(source, "random") {
+			return
+		}
+		in.Cache = new(chattemplate.Cache)
+		for range 2 { // no template may change what the cache keeps
+			got, err := tmpl.Render(in)
+			require.Equal(t, wantErr == nil, err == nil)
+			require.Equal(t, want, got)
 		}
 	})
 }

@@ -45,6 +45,8 @@ type Input struct {
 	// ArgumentsAsText leaves the arguments of tool calls the JSON text they are on
 	// the wire. Otherwise they are parsed, as the servers that render templates do.
 	ArgumentsAsText bool
+	// Cache, when set, spares decoding again what earlier renderings with it decoded.
+	Cache *Cache
 }
 
 // Rendered is the text of a conversation.
@@ -62,14 +64,16 @@ func (t *Template) Render(in Input) (Rendered, error) {
 	if err != nil {
 		return Rendered{}, fmt.Errorf("render chat template %s: %w", t.name, err)
 	}
-	return t.render(names, in.Now)
+	rendered, err := t.render(names, in.Now, in.Cache.buffer())
+	in.Cache.rendered(len(rendered.Text))
+	return rendered, err
 }
 
-func (t *Template) render(names map[string]value, now time.Time) (Rendered, error) {
+func (t *Template) render(names map[string]value, now time.Time, out []byte) (Rendered, error) {
 	if now.IsZero() {
 		now = time.Now()
 	}
-	r := &renderer{now: now}
+	r := &renderer{now: now, out: out}
 	root := &scope{names: names}
 	err := r.runAll(root.child(), t.body)
 	if errors.Is(err, errBreak) || errors.Is(err, errContinue) {
@@ -90,14 +94,9 @@ func (in Input) variables() (map[string]value, error) {
 	}
 	messages := &list{items: make([]value, len(in.Messages))}
 	for i, m := range in.Messages {
-		v, err := decodeJSON(m.JSON())
+		v, err := in.Cache.message(i, m.JSON(), in.ArgumentsAsText)
 		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", i, err)
-		}
-		if !in.ArgumentsAsText {
-			if err := parseArguments(v); err != nil {
-				return nil, fmt.Errorf("message %d: %w", i, err)
-			}
+			return nil, err
 		}
 		messages.items[i] = v
 	}
@@ -105,9 +104,9 @@ func (in Input) variables() (map[string]value, error) {
 	if len(in.Tools) > 0 {
 		tools := &list{items: make([]value, len(in.Tools))}
 		for i, raw := range in.Tools {
-			v, err := decodeJSON(raw)
+			v, err := in.Cache.tool(i, raw)
 			if err != nil {
-				return nil, fmt.Errorf("tool %d: %w", i, err)
+				return nil, err
 			}
 			tools.items[i] = v
 		}

@@ -38,7 +38,7 @@ func renderCase(c goldenCase) (out, failure string, err error) {
 	if err != nil {
 		return "", "syntax", err
 	}
-	r, err := t.render(names, goldenNow)
+	r, err := t.render(names, goldenNow, nil)
 	var raised *RaisedError
 	switch {
 	case errors.As(err, &raised):

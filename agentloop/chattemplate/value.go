@@ -30,12 +30,16 @@ type undefined struct {
 
 func (u *undefined) err() error { return failf("%s", u.what) }
 
-// dict keeps the order in which its keys were set.
+// dict keeps the order in which its keys were set. Keys are never taken out.
 type dict struct {
 	keys   []value
 	values []value
-	index  map[key]int
+	index  map[key]int // nil while there are few keys, all of them plain strings
 }
+
+// fewKeys is up to how many keys of a dict are looked for one by one: messages and
+// calls have no more, and a map for each of them costs more than it spares.
+const fewKeys = 8
 
 // key is a dict key by Python's rules: 1, 1.0 and True are the same one.
 type key struct {
@@ -45,7 +49,33 @@ type key struct {
 }
 
 func newDict(capacity int) *dict {
-	return &dict{keys: make([]value, 0, capacity), values: make([]value, 0, capacity), index: make(map[key]int, capacity)}
+	return &dict{keys: make([]value, 0, capacity), values: make([]value, 0, capacity)}
+}
+
+// at returns the place of a key that is a plain string, and -1 where there is none.
+func (d *dict) at(s string) int {
+	if d.index != nil {
+		if i, ok := d.index[key{kind: 's', text: s}]; ok {
+			return i
+		}
+		return -1
+	}
+	for i, k := range d.keys {
+		if known, ok := k.(string); ok && known == s {
+			return i
+		}
+	}
+	return -1
+}
+
+// makeIndex turns to looking keys up in a map.
+func (d *dict) makeIndex() {
+	d.index = make(map[key]int, 2*len(d.keys)+1)
+	for i, k := range d.keys {
+		if s, ok := k.(string); ok {
+			d.index[key{kind: 's', text: s}] = i
+		}
+	}
 }
 
 func keyOf(v value) (key, error) {
@@ -82,8 +112,8 @@ func keyOf(v value) (key, error) {
 
 func (d *dict) get(k value) (value, bool) {
 	if s, ok := k.(string); ok {
-		i, ok := d.index[key{kind: 's', text: s}]
-		if !ok {
+		i := d.at(s)
+		if i < 0 {
 			return nil, false
 		}
 		return d.values[i], true
@@ -91,6 +121,12 @@ func (d *dict) get(k value) (value, bool) {
 	hashed, err := keyOf(k)
 	if err != nil {
 		return nil, false
+	}
+	if d.index == nil {
+		if hashed.kind != 's' {
+			return nil, false
+		}
+		return d.get(hashed.text)
 	}
 	i, ok := d.index[hashed]
 	if !ok {
@@ -100,9 +136,22 @@ func (d *dict) get(k value) (value, bool) {
 }
 
 func (d *dict) set(k, v value) error {
+	if s, ok := k.(string); ok && d.index == nil {
+		if i := d.at(s); i >= 0 {
+			d.values[i] = v
+			return nil
+		}
+		if len(d.keys) < fewKeys {
+			d.keys, d.values = append(d.keys, k), append(d.values, v)
+			return nil
+		}
+	}
 	hashed, err := keyOf(k)
 	if err != nil {
 		return err
+	}
+	if d.index == nil {
+		d.makeIndex()
 	}
 	if i, ok := d.index[hashed]; ok {
 		d.values[i] = v

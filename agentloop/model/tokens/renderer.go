@@ -36,6 +36,7 @@ type Local struct {
 	template  *chattemplate.Template
 	withTools *chattemplate.Template
 	stops     []int
+	prompts   sync.Pool // of *[]int: prompts of sessions, which are large and short-lived
 
 	mu    sync.Mutex
 	tools map[*chat.Toolset][]json.RawMessage
@@ -107,8 +108,24 @@ func (l *Local) Decode(_ context.Context, ids []int) (string, error) {
 // Render renders with the template of the model; chat_template_kwargs of the request
 // are its variables.
 func (l *Local) Render(_ context.Context, req *model.Request) (string, []int, error) {
+	return l.render(req, nil)
+}
+
+// growing renders the conversation of one session, which grows: each message is decoded
+// once. It is not safe for concurrent use.
+type growing struct {
+	*Local
+	cache chattemplate.Cache
+}
+
+// Render is Local's.
+func (g *growing) Render(_ context.Context, req *model.Request) (string, []int, error) {
+	return g.render(req, &g.cache)
+}
+
+func (l *Local) render(req *model.Request, cache *chattemplate.Cache) (string, []int, error) {
 	in := chattemplate.Input{
-		Messages: req.Messages, AddGenerationPrompt: true,
+		Messages: req.Messages, AddGenerationPrompt: true, Cache: cache,
 		BOSToken: l.config.BOSToken, EOSToken: l.config.EOSToken, PadToken: l.config.PadToken, UnkToken: l.config.UnkToken,
 	}
 	template := l.template

@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -40,7 +41,9 @@ type Session struct {
 	broken   error   // the first answer whose tokens are not known
 	answers  int
 
-	texts       map[int]string // of single tokens
+	prompts     *sync.Pool        // room for prompts, shared with other sessions; nil for none
+	checked     []json.RawMessage // messages that hold nothing but text, by place
+	texts       map[int]string    // of single tokens
 	tools       *chat.Toolset
 	parserTools []parsers.Tool
 }
@@ -52,7 +55,11 @@ func New(cfg Config) (*Session, error) {
 	if cfg.Client == nil {
 		return nil, errors.New("a token-exact session needs a model client")
 	}
-	return &Session{cfg: cfg}, nil
+	s := &Session{cfg: cfg}
+	if local, ok := cfg.Renderer.(*Local); ok {
+		s.cfg.Renderer, s.prompts = &growing{Local: local}, &local.prompts
+	}
+	return s, nil
 }
 
 // Complete renders the conversation, generates from its ids and keeps what was
@@ -60,7 +67,7 @@ func New(cfg Config) (*Session, error) {
 func (s *Session) Complete(ctx context.Context, req *model.Request) (*model.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := onlyText(req.Messages); err != nil {
+	if err := s.onlyText(req.Messages); err != nil {
 		return nil, refuse(err)
 	}
 	if s.cfg.Renderer == nil {
@@ -89,7 +96,8 @@ func (s *Session) Complete(ctx context.Context, req *model.Request) (*model.Resp
 		}
 	}
 	t := &turn{parent: place.parent, tail: tail, index: len(req.Messages), start: len(text), end: -1, open: opensReasoning(text), fork: place.fork}
-	prompt := append(place.parent.tokens(make([]int, 0, place.parent.size()+len(tail))), tail...)
+	room := s.room(place.parent.size() + len(tail))
+	prompt := append(place.parent.tokens((*room)[:0]), tail...)
 	asked := *req
 	asked.Prompt, asked.Messages, asked.Tools = prompt, nil, nil
 	asked.StopTokens = append(append([]int(nil), req.StopTokens...), s.cfg.Renderer.StopTokens()...)
@@ -98,12 +106,28 @@ func (s *Session) Complete(ctx context.Context, req *model.Request) (*model.Resp
 		return nil, err // nothing was kept: the same conversation may be sent again
 	}
 	s.answers++
-	if err := s.take(ctx, t, resp, prompt, &asked); err != nil {
+	err = s.take(ctx, t, resp, prompt, &asked)
+	if s.prompts != nil {
+		s.prompts.Put(room) // clients don't keep what they were asked, once they answered
+	}
+	if err != nil {
 		s.lose(err)
 		return s.answer(resp, req, s.serverText(ctx, resp.Capture), t.open), nil
 	}
 	s.keep(t, text)
 	return s.answer(resp, req, strings.TrimSuffix(t.text, t.stop), t.open), nil
+}
+
+// room returns a slice with room for a prompt.
+func (s *Session) room(size int) *[]int {
+	if s.prompts != nil {
+		if room, ok := s.prompts.Get().(*[]int); ok && cap(*room) >= size {
+			return room
+		}
+	}
+	// Somewhat more than is needed: the next prompt is longer.
+	room := make([]int, 0, size+size/4)
+	return &room
 }
 
 // take checks what the server reported and fills the turn with it.
@@ -327,23 +351,33 @@ func refuse(err error) error {
 }
 
 // onlyText refuses messages with parts that are no text: their tokens are made inside
-// the server.
-func onlyText(messages []chat.Message) error {
+// the server. Messages that were looked at before, being the same bytes, are not again.
+func (s *Session) onlyText(messages []chat.Message) error {
 	for i, m := range messages {
-		raw := m.Get("content")
-		if len(raw) == 0 || raw[0] != '[' {
+		raw := m.JSON()
+		if i < len(s.checked) && len(raw) == len(s.checked[i]) && len(raw) > 0 && &raw[0] == &s.checked[i][0] {
 			continue
 		}
-		foreign := ""
-		gjson.ParseBytes(raw).ForEach(func(_, part gjson.Result) bool {
-			if kind := part.Get("type").String(); part.IsObject() && kind != "text" {
-				foreign = kind
-			}
-			return foreign == ""
-		})
-		if foreign != "" {
-			return fmt.Errorf("message %d holds a part of type %q; token-exact sessions carry text only", i, foreign)
+		if kind := foreignPart(m); kind != "" {
+			return fmt.Errorf("message %d holds a part of type %q; token-exact sessions carry text only", i, kind)
 		}
+		s.checked = append(s.checked[:min(i, len(s.checked))], raw)
 	}
 	return nil
+}
+
+// foreignPart is the type of the first part that is no text, or "".
+func foreignPart(m chat.Message) string {
+	raw := m.Get("content")
+	if len(raw) == 0 || raw[0] != '[' {
+		return ""
+	}
+	foreign := ""
+	gjson.ParseBytes(raw).ForEach(func(_, part gjson.Result) bool {
+		if kind := part.Get("type").String(); part.IsObject() && kind != "text" {
+			foreign = kind
+		}
+		return foreign == ""
+	})
+	return foreign
 }
