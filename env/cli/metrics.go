@@ -296,10 +296,15 @@ func (g *openGroup) inOrder() []tracking.RolloutRow {
 	return rows
 }
 
+// tick logs when a log is due. Where a trainer counts the steps, its next one is waited
+// for, since the figures of one step overwrite each other in places.
 func (m *runMetrics) tick() {
 	m.mu.Lock()
 	m.done++
 	m.mu.Unlock()
+	if m.step != nil {
+		return
+	}
 	m.recorder.Tick(m.current(), nil)
 }
 
