@@ -38,6 +38,7 @@ func (c *serveCommand) Run(s *session) error {
 	w := &workerRun{job: &job{session: s, flags: &c.runFlags, mode: config.Serve, cfg: cfg}, command: c, modelReady: make(chan struct{})}
 	w.view = newServePrinter(newPrinter(s.app.Stdout, s.app.Stderr, c.JSON, s.app.Getenv), s.app.Stderr)
 	w.out = w.view
+	w.metrics = newRunMetrics(cfg, s.app.now, w.out.Warn)
 	for _, text := range cfg.Warnings {
 		w.out.Warn(text)
 	}
@@ -59,6 +60,9 @@ func (c *serveCommand) check(s *session, cfg *config.Resolved) error {
 	}
 	if len(c.Retry) > 0 && !c.Resume {
 		return errors.New("--retry-outcome acts on an earlier session: add --resume and --run-dir")
+	}
+	if c.AllowConfigChange && !c.Resume {
+		return errors.New("--allow-config-change acts on an earlier session: add --resume and --run-dir")
 	}
 	if c.APIStateDir != "" && !c.EmbeddedAPI {
 		return errors.New("--api-state-dir is about the server of --embedded-api; a server of its own is told with `hermes-env api --state-dir`")
@@ -110,6 +114,11 @@ type workerRun struct {
 }
 
 func (w *workerRun) run(ctx context.Context, drain <-chan struct{}) (err error) {
+	figures, err := w.listenMetrics(ctx)
+	if err != nil {
+		return fail(ExitUsage, err)
+	}
+	defer func() { err = errors.Join(err, figures.close()) }()
 	if w.provider, err = w.newProvider(); err != nil {
 		return fail(ExitSandbox, err)
 	}
@@ -134,6 +143,7 @@ func (w *workerRun) run(ctx context.Context, drain <-chan struct{}) (err error) 
 	}
 	status := trajectories.StatusFailed
 	defer func() { err = errors.Join(err, fail(ExitStore, w.store.Close(status))) }()
+	w.warnOfMixture(w.store)
 	if err := w.keepSkipped(w.store); err != nil {
 		return fail(ExitStore, err)
 	}
@@ -145,26 +155,42 @@ func (w *workerRun) run(ctx context.Context, drain <-chan struct{}) (err error) 
 		defer func() { err = errors.Join(err, fail(ExitStore, w.api.close())) }()
 		url = w.api.url
 	}
-	summary, err := w.work(ctx, drain, url)
-	if summary != nil && !errors.Is(err, env.ErrStore) {
-		if failed := w.writeResults(w.store, summary); failed != nil {
-			err = errors.Join(err, fail(ExitStore, failed))
-		}
-		w.out.Summary(summary, w.cfg)
+	summary, err := w.work(ctx, drain, url, figures)
+	why := "environment " + w.cfg.Environment + " has no more items"
+	if errors.Is(err, serve.ErrDone) {
+		err, why = nil, "the trainer has all its steps"
 	}
-	switch {
-	case errors.Is(err, serve.ErrDone):
-		err = nil
-		w.out.Note("the trainer has all its steps")
-	case err == nil:
-		w.out.Note("environment " + w.cfg.Environment + " has no more items")
-	}
+	err = w.conclude(summary, err)
 	status = statusOf(err)
+	if err == nil {
+		w.out.Note(why)
+	}
 	switch {
 	case err != nil && summary == nil:
 		w.out.Note("go on from here with: " + w.resumeCommand(w.store.Dir()))
 	case err != nil:
 		w.out.Note(w.goOn(err, summary))
+	}
+	return err
+}
+
+// conclude writes down what came of the run and shows it.
+func (w *workerRun) conclude(s *env.Summary, err error) error {
+	uploading := w.metrics.finish(s)
+	if s == nil {
+		return err
+	}
+	if !errors.Is(err, env.ErrStore) {
+		if failed := w.writeResults(w.store, s); failed != nil {
+			err = errors.Join(err, fail(ExitStore, failed))
+		}
+	}
+	if w.flags.JSON { // the summary is the last event
+		w.offer(w.store.Dir(), uploading, s, err)
+	}
+	w.out.Summary(s, w.cfg)
+	if !w.flags.JSON {
+		w.offer(w.store.Dir(), uploading, s, err)
 	}
 	return err
 }
@@ -187,14 +213,15 @@ func (w *workerRun) openWorkerStore() (*trajectories.Run, error) {
 }
 
 // work connects the model and the trainer and runs groups until there is no need of more.
-func (w *workerRun) work(ctx context.Context, drain <-chan struct{}, url string) (summary *env.Summary, err error) {
+func (w *workerRun) work(ctx context.Context, drain <-chan struct{}, url string, figures *metricsServer) (summary *env.Summary, err error) {
 	w.out.Begin(w.cfg, w.store.Dir(), "trainer at "+url)
 	if err := w.startWorker(drain, url); err != nil {
 		return nil, err
 	}
 	w.worker.Start(ctx)
-	stopView := w.view.follow(w.worker)
+	stopView, stopGauges := w.view.follow(w.worker), w.showGauges(ctx, figures)
 	defer func() {
+		stopGauges()
 		stopView()
 		w.out.End()
 	}()
@@ -211,6 +238,7 @@ func (w *workerRun) work(ctx context.Context, drain <-chan struct{}, url string)
 	if err := w.worker.Ready(ctx); err != nil {
 		return nil, workerFailure(err)
 	}
+	w.openMetrics(figures)
 	groupsCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	again, err := outcomes(w.flags.Retry)
@@ -223,7 +251,7 @@ func (w *workerRun) work(ctx context.Context, drain <-chan struct{}, url string)
 		Model: w.client.client, ModelName: w.client.name, RawText: w.client.rawText, Sessions: w.client.sessions,
 		GroupsInFlight: w.cfg.GroupsInFlight(), Provider: w.provider, Registry: w.registry, Store: w.store, Groups: w.worker, Prices: w.prices(),
 		MaxSequenceTokens: w.worker.MaxSequenceTokens, ExactTokens: !w.cfg.Env.AllowPlaceholderTokens,
-		Select: w.items.keep, RetryOutcomes: again, Observer: w.out, Drain: drain, Ended: w.worker.Ended,
+		Select: w.items.keep, RetryOutcomes: again, Observer: w.metrics.observe(w.out), Drain: drain, Ended: w.worker.Ended,
 		Admit: func(ctx context.Context) error {
 			err := w.worker.Admit(ctx)
 			if errors.Is(err, serve.ErrDone) && end == nil {
@@ -239,6 +267,9 @@ func (w *workerRun) work(ctx context.Context, drain <-chan struct{}, url string)
 	summary, err = runner.Run(groupsCtx)
 	if end != nil {
 		end.Stop()
+	}
+	if summary != nil {
+		summary.Metrics = append(summary.Metrics, w.client.rateMetrics(summary, w.out)...)
 	}
 	return summary, workerFailure(err)
 }

@@ -56,7 +56,7 @@ func (w *workerRun) evaluate(ctx context.Context, step int64) (err error) {
 	if err != nil {
 		return err
 	}
-	summary, err := runner.Run(ctx)
+	summary, err := runner.Run(asEvaluation(ctx))
 	switch {
 	case errors.Is(err, env.ErrInterrupted), ctx.Err() != nil:
 		status = trajectories.StatusInterrupted
@@ -74,6 +74,7 @@ func (w *workerRun) evaluate(ctx context.Context, step int64) (err error) {
 	} else {
 		w.out.Note(text)
 	}
+	w.evaluated(step, summary)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/hermes-env/hermes-env/agentloop/model"
+	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/serve"
 	"github.com/hermes-env/hermes-env/trajectories"
 )
@@ -30,7 +31,9 @@ type servePrinter struct {
 	due     time.Time
 	scored  int
 	failed  int
+	dropped int // groups
 	sum     float64
+	stepped func(int64) // nil: nobody wants to know
 	closers []func() error
 }
 
@@ -124,6 +127,9 @@ func (p *servePrinter) line() string {
 		sent += fmt.Sprintf(", %d refused", s.Refused.Groups)
 	}
 	parts = append(parts, sent)
+	if p.dropped > 0 {
+		parts = append(parts, fmt.Sprintf("%d left out", p.dropped))
+	}
 	if p.scored > 0 {
 		parts = append(parts, fmt.Sprintf("mean score %.3f", p.sum/float64(p.scored)))
 	}
@@ -224,8 +230,34 @@ func (p *servePrinter) Finished(rec *trajectories.Rollout) {
 	p.above(func() { fmt.Fprintf(p.err, "%s attempt %d: %s\n", rec.ItemName(), rec.Attempt, describeRollout(rec)) })
 }
 
+// onStep has a function called when the trainer is at another step.
+func (p *servePrinter) onStep(stepped func(int64)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stepped = stepped
+}
+
 // Stepped implements serve.Observer.
-func (p *servePrinter) Stepped(int64) {}
+func (p *servePrinter) Stepped(step int64) {
+	p.mu.Lock()
+	stepped := p.stepped
+	p.mu.Unlock()
+	if stepped != nil {
+		stepped(step)
+	}
+}
+
+// GroupJudged implements env.GroupObserver.
+func (p *servePrinter) GroupJudged(_ int, _ env.Item, verdict env.GroupVerdict) {
+	if verdict.Group == nil {
+		p.mu.Lock()
+		p.dropped++
+		p.mu.Unlock()
+	}
+}
+
+// Rates implements printer.
+func (p *servePrinter) Rates(r model.RateStatus) { p.above(func() { p.printer.Rates(r) }) }
 
 // Collected implements serve.Observer.
 func (p *servePrinter) Collected(c serve.Collected) {
