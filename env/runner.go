@@ -241,7 +241,7 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 	close(r.work)
 	r.wg.Wait()
 	r.ahead.stop()
-	if err == nil && ctx.Err() != nil {
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = context.Cause(ctx)
 		if errors.Is(err, context.Canceled) {
 			err = ErrInterrupted
