@@ -45,7 +45,7 @@ type Source interface {
 type Job struct {
 	Dir    string // of the job
 	Trials int
-	Tasks  map[string]int // completed trials with a reward by task
+	Tasks  map[string]int // completed trials with a reward by task, 0 where none has one
 	Losses []atif.Loss    // what trajectories could not carry
 }
 

@@ -281,6 +281,7 @@ func TestStepsStandInATrialAsHarborHasThem(t *testing.T) {
 	r := testRun()
 	r.rollouts = append(r.rollouts, staged, failed)
 	job := export(t, r, Config{Dir: t.TempDir()})
+	require.Equal(t, map[string]int{"ONE": 1, "TWO": 2, "steps": 1, "failed": 0}, job.Tasks, "a task without any reward is one all the same")
 
 	trial := filepath.Join(job.Dir, TrialName(staged.ItemID, staged.ID))
 	results := gjson.Get(read(t, trial, "result.json"), "step_results")

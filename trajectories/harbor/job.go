@@ -37,6 +37,7 @@ func (e *exporter) count(r *trajectories.Rollout, name string, result *trialResu
 		e.passes[result.TaskName] = task
 		e.order = append(e.order, result.TaskName)
 		e.tasks = append(e.tasks, result.Config.Task)
+		e.job.Tasks[result.TaskName] = 0
 	}
 	task.attempts++
 	if result.VerifierResult != nil {

@@ -86,14 +86,18 @@ func Rejections(m trajectories.Manifest, job *Job, s *Submission) []string {
 	if agent := config.Get("agent").String(); agent == "oracle" || agent == "nop" {
 		add("the agent is %s, not a model", agent)
 	}
-	if len(job.Tasks) < allTasks {
-		add("%d of the %d tasks have a trial with a reward", len(job.Tasks), allTasks)
-	}
 	var few []string
+	rewarded := 0
 	for task, n := range job.Tasks {
+		if n > 0 {
+			rewarded++
+		}
 		if n < minTrials {
 			few = append(few, fmt.Sprintf("%s (%d)", task, n))
 		}
+	}
+	if rewarded < allTasks {
+		add("%d of the %d tasks have a trial with a reward", rewarded, allTasks)
 	}
 	sort.Strings(few)
 	if len(few) > 0 {
