@@ -87,7 +87,7 @@ func (d *smallDisk) prompts(t *testing.T, rows int) []string {
 		fmt.Fprintf(&data, "{\"question\":\"Question %d\",\"answer\":\"7\"}\n", i)
 	}
 	require.NoError(t, os.WriteFile(d.path("rows.jsonl"), []byte(data.String()), 0o644))
-	script := "conversations:\n- match: {contains: Question}\n  turns:\n  - content: " + strings.Repeat("thinking aloud ", 300) + "7\n"
+	script := "conversations:\n- match: {contains: Question}\n  turns:\n  - reasoning: I have to count.\n    content: " + strings.Repeat("thinking aloud ", 300) + "7\n"
 	require.NoError(t, os.WriteFile(d.path("script.yaml"), []byte(script), 0o644))
 	return []string{"process", "--environment", "prompts", "--env.dataset_name", "rows.jsonl", "--env.prompt_field", "question", "--env.reward.type", "numeric",
 		"--env.reward.reference_field", "answer", "--env.group_size", "3", "--env.max_num_workers", "4", "--env.enabled_toolsets", "[]", "--openai.base_url", "replay:script.yaml",
@@ -255,4 +255,48 @@ func TestAReadOnlyDiskIsSaidBeforeAnythingIsPaidFor(t *testing.T) {
 	code, output = d.run(t, args...)
 	require.Equal(t, cli.ExitStore, code, output)
 	require.Contains(t, output, "choose a place you may write to with --run-dir")
+}
+
+func TestCompressAndBatchGoOnWhenThereIsRoomAgain(t *testing.T) {
+	t.Setenv("OPENROUTER_API_KEY", "unused: no row is long enough")
+	d := newSmallDisk(t)
+	code, output := d.run(t, d.prompts(t, 40)...)
+	require.Zero(t, code, output)
+	compress := []string{"compress", "--input", "run/trajectories.jsonl", "--output", "compressed.jsonl"}
+	d.leave(t, 100)
+	code, output = d.run(t, compress...)
+	require.Equal(t, cli.ExitStore, code, output)
+	require.Contains(t, output, "run the same command again to go on")
+	require.NoFileExists(t, d.path("compressed.jsonl"))
+	d.leave(t, 0)
+	code, output = d.run(t, compress...)
+	require.Zero(t, code, output)
+	require.Len(t, textLines(t, d.path("compressed.jsonl")), 120)
+
+	var data strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&data, "{\"prompt\":\"Question %d\"}\n", i)
+	}
+	require.NoError(t, os.WriteFile(d.path("batch.jsonl"), []byte(data.String()), 0o644))
+	batch := []string{"batch", "--dataset_file=batch.jsonl", "--batch_size=10", "--run_name=small", "--model=replay", "--base_url=replay:script.yaml", "--num_workers=4"}
+	d.leave(t, 400)
+	code, output = d.run(t, batch...)
+	require.Equal(t, cli.ExitStore, code, output)
+	require.Contains(t, output, "--resume")
+	before := wholeLines(d.path("data/small/run/rollouts.jsonl"))
+	d.leave(t, 0)
+	code, output = d.run(t, append(batch, "--resume")...)
+	require.Zero(t, code, output)
+	after := wholeLines(d.path("data/small/run/rollouts.jsonl"))
+	require.Len(t, after, 100)
+	for id, line := range before {
+		if gjson.Get(line, "outcome").Str != "cancelled" {
+			require.Equal(t, line, after[id])
+		}
+	}
+	prompts := map[int64]bool{}
+	for _, line := range textLines(t, d.path("data/small/trajectories.jsonl")) {
+		prompts[gjson.Get(line, "prompt_index").Int()] = true
+	}
+	require.Len(t, prompts, 100)
 }
