@@ -14,7 +14,8 @@ func (r *Runner) itemName(item Item) string {
 		return fmt.Sprintf("item %q", item.ID)
 	}
 	var metadata json.RawMessage
-	if d, ok := r.opts.Environment.(Describer); ok {
+	// The item of a recorded group may be gone from the dataset, and its value with it.
+	if d, ok := r.opts.Environment.(Describer); ok && item.Value != nil {
 		metadata = d.Describe(item)
 	}
 	return trajectories.ItemName(item.ID, metadata)
