@@ -62,6 +62,10 @@ func (j *job) describe() (err error) {
 // describeWork lists the items, as far as they are few.
 func (j *job) describeWork(out io.Writer) error {
 	c := j.cfg.Env
+	if j.mode == config.Serve {
+		fmt.Fprintf(out, "  work       groups of %d rollouts for the trainer at %s, %d at once\n", c.GroupSize, c.RolloutServerURL, j.cfg.GroupsInFlight())
+		return nil
+	}
 	if j.mode == config.Process {
 		if t, ok := j.environment.(env.TrainSizer); ok && (t.TrainSize() >= 0 || c.TotalSteps >= env.UnlimitedSteps) {
 			if n := t.TrainSize(); n >= 0 {
