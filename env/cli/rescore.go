@@ -144,7 +144,7 @@ func (r *rescoring) choose(ctx context.Context, j *job) error {
 		switch {
 		case !ok:
 			reason = "the item is not among those of the environment any more"
-		case !e.Outcome.Trained():
+		case !e.Outcome.Trained() && e.Outcome != trajectories.OutcomeSandboxError:
 			reason = "its agent did not come to an end (" + string(e.Outcome) + ")"
 		default:
 			rec, err := r.reader.Load(e)
@@ -152,7 +152,12 @@ func (r *rescoring) choose(ctx context.Context, j *job) error {
 				return err
 			}
 			r.model = rec.Model
-			if err := restorer.Restorable(item, rec); err != nil {
+			err = restorer.Restorable(item, rec)
+			switch {
+			case err == nil: // also where tests could not install their tools after the agent had ended
+			case e.Outcome == trajectories.OutcomeSandboxError:
+				reason = "its sandbox failed, and nothing of what the agent changed was kept (" + string(e.Outcome) + ")"
+			default:
 				reason = err.Error()
 			}
 		}
