@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/hermes-env/hermes-env/trajectories"
 )
 
 // Reasons of budgets why a run ends before its work is done.
@@ -66,22 +68,11 @@ func roundUp(v float64) string {
 func (e *BudgetError) amount(v float64) string {
 	switch e.Field {
 	case fieldBudgetUSD:
-		return dollars(v)
+		return trajectories.Dollars(v)
 	case fieldBudgetTime:
 		return time.Duration(v * float64(time.Second)).Round(time.Second).String()
 	}
 	return grouped(int64(math.Round(v))) + " tokens"
-}
-
-// dollars writes an amount of money with cents, and with more digits where it is less.
-func dollars(v float64) string {
-	switch {
-	case v == 0 || v >= 1:
-		return fmt.Sprintf("$%.2f", v)
-	case v >= 0.01:
-		return fmt.Sprintf("$%.3f", v)
-	}
-	return "$" + strconv.FormatFloat(v, 'f', 1-int(math.Floor(math.Log10(v))), 64) // two digits
 }
 
 // grouped writes a number with a comma between thousands.

@@ -3,6 +3,7 @@ package env
 import (
 	"testing"
 
+	"github.com/hermes-env/hermes-env/trajectories"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,7 +17,7 @@ func TestABudgetErrorSaysWhatWasSpentAndWhatWouldDo(t *testing.T) {
 		"tokens all spent": {BudgetError{Field: "env.budget_tokens", Limit: 1e6, Spent: 1_000_123, Each: 1000, perHead: true}, 10,
 			"the budget is used up: 1,000,123 tokens of the 1,000,000 tokens of env.budget_tokens are spent", "1100000"},
 		"money nearly spent": {BudgetError{Field: "env.budget_usd", Limit: 1, Spent: 0.97, Each: 0.05, perHead: true}, 100,
-			"the budget is used up: $0.970 of the $1.00 of env.budget_usd are spent, and the next rollouts, at $0.050 each, would go beyond it", "6.5"},
+			"the budget is used up: $0.97 of the $1.00 of env.budget_usd are spent, and the next rollouts, at $0.05 each, would go beyond it", "6.5"},
 		"cheap ones": {BudgetError{Field: "env.budget_usd", Limit: 0.001, Spent: 0.001, Each: 0.00001, perHead: true}, 3,
 			"the budget is used up: $0.0010 of the $0.0010 of env.budget_usd are spent", "0.0011"},
 		"nobody knows how many are left": {BudgetError{Field: "env.budget_usd", Limit: 1, Spent: 1.5, Each: 0.5, perHead: true}, -1,
@@ -35,6 +36,6 @@ func TestABudgetErrorSaysWhatWasSpentAndWhatWouldDo(t *testing.T) {
 
 func TestAmountsOfMoneyHaveTheDigitsThatMatter(t *testing.T) {
 	for usd, text := range map[float64]string{0: "$0.00", 0.0000123: "$0.000012", 0.00123: "$0.0012", 0.0123: "$0.012", 1: "$1.00", 1234.567: "$1234.57"} {
-		require.Equal(t, text, dollars(usd))
+		require.Equal(t, text, trajectories.Dollars(usd))
 	}
 }

@@ -187,3 +187,9 @@ func TestActiveTimeAddsUpTheSessions(t *testing.T) {
 		})
 	}
 }
+
+func TestMoneyIsWrittenWithTheDigitsItNeeds(t *testing.T) {
+	for usd, want := range map[float64]string{0: "$0.00", 12.3: "$12.30", 0.5: "$0.50", 0.031: "$0.031", 0.0012: "$0.0012", 0.000027: "$0.000027"} {
+		require.Equal(t, want, Dollars(usd))
+	}
+}

@@ -93,7 +93,7 @@ func costText(s *env.Summary, servers []config.Server) string {
 		}
 		return ""
 	}
-	text := report.USD(p.USD)
+	text := trajectories.Dollars(p.USD)
 	if p.Unpriced.Calls > 0 {
 		text = fmt.Sprintf("at least %s: what %s cost is not known", text, count(p.Unpriced.Rollouts, "rollout"))
 	}
@@ -108,7 +108,7 @@ func costText(s *env.Summary, servers []config.Server) string {
 		what string
 	}{{p.JudgeUSD, "judging"}, {p.FailedTriesUSD, "tries that failed"}, {s.AgainUSD, "rollouts that were run again"}} {
 		if part.usd > 0 {
-			parts = append(parts, report.USD(part.usd)+" for "+part.what)
+			parts = append(parts, trajectories.Dollars(part.usd)+" for "+part.what)
 		}
 	}
 	if len(parts) > 0 {
@@ -121,7 +121,7 @@ func costText(s *env.Summary, servers []config.Server) string {
 func budgetText(s *env.Summary, c config.Env) string {
 	var parts []string
 	if c.BudgetUSD > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s", report.USD(s.Spent.USD), report.USD(c.BudgetUSD)))
+		parts = append(parts, fmt.Sprintf("%s of %s", trajectories.Dollars(s.Spent.USD), trajectories.Dollars(c.BudgetUSD)))
 	}
 	if c.BudgetTokens > 0 {
 		parts = append(parts, fmt.Sprintf("%s of %s tokens", thousands(s.Spent.Tokens()), thousands(int64(c.BudgetTokens))))

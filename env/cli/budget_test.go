@@ -51,7 +51,7 @@ func TestARunThatReachesItsBudgetSaysHowToGoOn(t *testing.T) {
 	require.Contains(t, stdout, "this covers 4 of 16 rollouts")
 	require.Contains(t, stderr, "4 of 16 rollouts are done and saved, 12 are left; go on with more: ")
 	require.Contains(t, stderr, "process --config shop.yaml --openai.base_url="+server.URL+" --openai.health_check=false --env.budget_usd=0.18 --run-dir out --resume\n")
-	require.Contains(t, stderr, "the budget is used up: $0.040 of the $0.050 of env.budget_usd are spent, and the next rollouts, at $0.010 each, would go beyond it")
+	require.Contains(t, stderr, "the budget is used up: $0.04 of the $0.05 of env.budget_usd are spent, and the next rollouts, at $0.01 each, would go beyond it")
 	require.Equal(t, 4, server.RequestCount())
 	require.Len(t, lines(t, "out/trajectories.jsonl"), 4)
 	require.Equal(t, "budget", gjson.Get(read(t, "out/run.json"), "status").String())

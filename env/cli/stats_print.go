@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/hermes-env/hermes-env/trajectories"
 	"github.com/hermes-env/hermes-env/trajectories/report"
 	"github.com/hermes-env/hermes-env/trajectories/stats"
 )
@@ -82,16 +83,16 @@ func (p *statsPrinter) overview(r *stats.Result) {
 		p.line("tokens", "%s prompt + %s completion", report.Thousands(int64(r.PromptTokens.Sum)), report.Thousands(int64(r.CompletionTokens.Sum)))
 	}
 	if r.Cost != nil {
-		text := fmt.Sprintf("%s, %s per row", report.USD(r.Cost.TotalUSD), report.USD(r.Cost.MeanUSD))
+		text := fmt.Sprintf("%s, %s per row", trajectories.Dollars(r.Cost.TotalUSD), trajectories.Dollars(r.Cost.MeanUSD))
 		if r.Cost.PerPassUSD > 0 {
-			text += fmt.Sprintf(", %s per passed row", report.USD(r.Cost.PerPassUSD))
+			text += fmt.Sprintf(", %s per passed row", trajectories.Dollars(r.Cost.PerPassUSD))
 		}
 		for _, part := range []struct {
 			usd  float64
 			what string
 		}{{r.Cost.JudgeUSD, "for judging"}, {r.Cost.FailedTriesUSD, "for tries that failed"}} {
 			if part.usd > 0 {
-				text += fmt.Sprintf("; %s of it %s", report.USD(part.usd), part.what)
+				text += fmt.Sprintf("; %s of it %s", trajectories.Dollars(part.usd), part.what)
 			}
 		}
 		if r.Cost.Unknown > 0 {
@@ -265,7 +266,7 @@ func (p *statsPrinter) notables(title string, list []stats.Notable) {
 		name := report.OneLine(n.Name, 34)
 		money := ""
 		if n.USD > 0 {
-			money = "  " + report.USD(n.USD)
+			money = "  " + trajectories.Dollars(n.USD)
 		}
 		fmt.Fprintf(&p.b, "  %s%s  #%-3d %-14s %5s  %4d turns  %9s tokens  %8s%s\n", name, strings.Repeat(" ", 34-utf8.RuneCountInString(name)), n.Attempt, report.OneLine(n.Outcome, 14), score,
 			n.Turns, report.Thousands(n.Tokens), report.Seconds(n.Seconds), money)

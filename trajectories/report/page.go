@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hermes-env/hermes-env/trajectories"
 	"github.com/hermes-env/hermes-env/trajectories/stats"
 )
 
@@ -167,7 +168,7 @@ func functions() template.FuncMap {
 			return strconv.FormatFloat(*v, 'f', 3, 64)
 		},
 		"interval": func(se *float64) string { return strconv.FormatFloat(1.96**se, 'f', 3, 64) },
-		"usd":      USD,
+		"usd":      trajectories.Dollars,
 		"share": func(n, total int) template.CSS {
 			if total == 0 {
 				return "0%"
@@ -207,15 +208,4 @@ func functions() template.FuncMap {
 		},
 		"list": func(values ...any) []any { return values },
 	}
-}
-
-// USD writes an amount of money with as many digits as it needs.
-func USD(v float64) string {
-	switch {
-	case v == 0:
-		return "$0"
-	case math.Abs(v) < 0.01:
-		return "$" + strconv.FormatFloat(v, 'g', 2, 64)
-	}
-	return "$" + strconv.FormatFloat(v, 'f', 2, 64)
 }

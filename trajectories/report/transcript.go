@@ -346,13 +346,13 @@ func facts(r *trajectories.Rollout) []Fact {
 
 // costText is what a rollout cost, and for what beside the agent's own calls.
 func costText(s *trajectories.Spend, usd float64) string {
-	text := USD(usd)
+	text := trajectories.Dollars(usd)
 	for _, part := range []struct {
 		bill trajectories.Bill
 		what string
 	}{{s.Judge, "for judging"}, {s.FailedTries, "for tries that failed"}} {
 		if part.bill.USD != nil && *part.bill.USD > 0 {
-			text += fmt.Sprintf(", %s of it %s", USD(*part.bill.USD), part.what)
+			text += fmt.Sprintf(", %s of it %s", trajectories.Dollars(*part.bill.USD), part.what)
 		}
 	}
 	return text
