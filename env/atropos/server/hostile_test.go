@@ -95,7 +95,7 @@ func head(length int, more string) string {
 }
 
 func TestSlowClientsAreGivenUpAndHoldNobodyUp(t *testing.T) {
-	const stall = time.Second
+	const stall = 2 * time.Second
 	s := serveHostile(t, Config{Stall: stall})
 	long := strings.Repeat(" ", 1<<20)
 	for name, c := range map[string]struct {
@@ -108,7 +108,7 @@ func TestSlowClientsAreGivenUpAndHoldNobodyUp(t *testing.T) {
 		"a head that never ends": {"GET /status HTTP/1.1\r\nHost: x\r\n", 0, 0, ""},
 		"a body that never ends": {head(1<<29, "") + `{"tokens":[[1`, 0, 408, "the body did not arrive"},
 		"no body at all":         {head(1<<20, ""), 0, 408, "the body did not arrive"},
-		"a body that trickles":   {head(1<<20, "") + long, 2 * time.Millisecond, 408, "bytes came in 1s"},
+		"a body that trickles":   {head(1<<20, "") + long, 2 * time.Millisecond, 408, "bytes came in 2s"},
 		"a packed body that trickles": {head(1<<20, "Content-Encoding: gzip\r\n") + "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff" + strings.Repeat("\x00\x00\x00\xff\xff", 1<<18),
 			2 * time.Millisecond, 408, "the body did not arrive"},
 		"no chunk of a body in chunks": {"POST /scored_data HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", 0, 408, "the body did not arrive"},
