@@ -197,6 +197,7 @@ func (s *Summary) add(entries []Record) {
 		s.CompletionTokens += e.Usage.CompletionTokens
 		s.Time.Total += e.Timings.Total
 		s.Time.Model += e.Timings.Model
+		s.Time.Held += e.Timings.Held
 		s.Time.Tools += e.Timings.Tools
 		s.Time.Sandbox += e.Timings.Sandbox
 		s.Time.Verify += e.Timings.Verify
