@@ -30,6 +30,7 @@ type Discarder interface {
 
 // GroupObserver is an Observer that is told what became of each group, from many
 // goroutines at once, once it is durable. Groups of earlier sessions are not told again.
+// The item of a group whose rollouts an earlier session recorded may have no value.
 type GroupObserver interface {
 	GroupJudged(step int, item Item, verdict GroupVerdict)
 }
