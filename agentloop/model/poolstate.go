@@ -25,6 +25,7 @@ type poolState struct {
 type memberState struct {
 	weight   float64
 	limit    int // requests in flight, 0 means no limit
+	part     int // of it that may be used, 0 means all; see Pool.SetShare
 	inFlight int
 	bound    waitQueue // requests that wait for this server
 	throttle throttle
@@ -170,7 +171,9 @@ func (w *waiter) excludes(i int) bool { return w.tried != nil && w.tried[i] }
 
 // room says that the server may be sent another request as far as its configured
 // limit goes.
-func (m *memberState) room() bool { return m.limit == 0 || m.inFlight < m.limit }
+func (m *memberState) room() bool {
+	return (m.limit == 0 || m.inFlight < m.limit) && (m.part == 0 || m.inFlight < m.part)
+}
 
 func (m *memberState) free(now time.Time, w *waiter) bool {
 	return m.room() && m.throttle.wait(now, m.throttle.cost.tokens(w.size)) == 0

@@ -26,6 +26,9 @@ const (
 	// to find out when the server takes more. It grows little at first and ever faster:
 	// the square of the time counts.
 	paceDoubling = 25.0 // seconds
+	// firstDoubling is the same for the first rate that is learned, most of whose time was
+	// pauses.
+	firstDoubling = 10.0
 	// paceBurst is how many seconds of a learned rate may go out at once.
 	paceBurst = 0.25
 )
@@ -94,9 +97,10 @@ type throttle struct {
 	step      int    // by how much it grows next
 	epoch     uint64 // number of cuts: requests sent before the last one don't cut again
 
-	until  time.Time // end of the pause
-	streak int       // refusals in a row between which nothing got through
-	pace   bucket    // the learned rate
+	until    time.Time // end of the pause
+	streak   int       // refusals in a row between which nothing got through
+	pace     bucket    // the learned rate
+	measured int       // how often it was
 
 	inFlight int
 	flying   int           // in flight at the last cut
@@ -175,7 +179,11 @@ func (t *throttle) refill(now time.Time) {
 	t.requests.refill(now)
 	t.tokens.refill(now)
 	if p := &t.pace; p.perSecond > 0 {
-		before, after := p.at.Sub(t.since).Seconds()/paceDoubling, now.Sub(t.since).Seconds()/paceDoubling
+		doubling := paceDoubling
+		if t.measured == 1 {
+			doubling = firstDoubling
+		}
+		before, after := p.at.Sub(t.since).Seconds()/doubling, now.Sub(t.since).Seconds()/doubling
 		if after > before {
 			p.perSecond *= math.Exp2(min(after*after-before*before, 64))
 			p.capacity = max(1, p.perSecond*paceBurst)
@@ -302,6 +310,7 @@ func (t *throttle) settle(now time.Time) {
 		rate := max(float64(n)/elapsed.Seconds(), paceCut*t.pace.perSecond)
 		t.pace = bucket{perSecond: rate, capacity: max(1, rate*paceBurst), level: 1, at: now}
 		t.since, t.interval = now, tally{}
+		t.measured++
 	}
 }
 

@@ -109,6 +109,10 @@ func TestALearnedPaceIsWhatTheServerTookAndGrowsAgain(t *testing.T) {
 	now = now.Add(time.Second)
 	_ = s.wait(now, 0)
 	require.InDelta(t, 50.0/11, s.pace.perSecond, 0.01)
+	first := s
+	first.refill(now.Add(10 * time.Second))
+	require.InDelta(t, 2*50.0/11, first.pace.perSecond, 0.05, "the first one is less certain")
+	s.measured = 2
 	s.refill(now.Add(5 * time.Second))
 	require.InDelta(t, 1.03*50/11, s.pace.perSecond, 0.05)
 	s.refill(now.Add(25 * time.Second))
