@@ -385,6 +385,8 @@ func (v *verification) score(ctx context.Context, files verifierFiles, ran sandb
 			return env.Score{}, err
 		}
 	}
+	// Processes that went on could have printed what looks like a failure to install.
+	v.doubtIf(setup != "" && (v.guarded() || v.second), true, "the tests could not install their tools")
 	switch {
 	case setup != "":
 		return env.Score{}, &env.VerifierError{Class: classSetup, Infrastructure: true,
