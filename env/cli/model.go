@@ -26,7 +26,9 @@ type modelClient struct {
 	// sessions opens token-exact sessions; nil where the servers report no tokens.
 	sessions func() (model.Session, error)
 	// rates says how far the servers' rates hold the run back; nil without servers.
-	rates   func() model.RateStatus
+	rates func() model.RateStatus
+	// share leaves a part of the servers to others; nil where there are none.
+	share   func(float64)
 	closers []func() error
 }
 

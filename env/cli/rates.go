@@ -16,7 +16,7 @@ const ratesEvery = time.Second
 // watchRates shows how far the rates of the servers hold a run back, until the client
 // is closed.
 func (m *modelClient) watchRates(pool *model.Pool, out printer) {
-	m.rates = pool.Rates
+	m.rates, m.share = pool.Rates, pool.SetShare
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -235,6 +235,9 @@ func (w *workerRun) work(ctx context.Context, drain <-chan struct{}, url string,
 		return nil, err
 	}
 	close(w.modelReady)
+	if s := w.worker.Status(); s.Registered {
+		w.share(s.Queue.EnvWeight)
+	}
 	if err := w.worker.Ready(ctx); err != nil {
 		return nil, workerFailure(err)
 	}
@@ -292,7 +295,7 @@ func (w *workerRun) startWorker(drain <-chan struct{}, url string) error {
 			LastStep: int64(max(0, c.TotalSteps)), SpoolGroups: c.SpoolGroups, Handling: serve.Handling(c.EvalHandling), EvalRatio: c.EvalLimitRatio,
 		},
 		BatchSize: int64(max(0, c.BatchSize)), IncludeMessages: c.IncludeMessages, Placeholders: c.AllowPlaceholderTokens,
-		EvalEvery: int64(c.StepsPerEval), EvalAtStart: c.EvalAtStart, Evaluate: w.evaluate, Observer: w.view, Drain: drain,
+		EvalEvery: int64(c.StepsPerEval), EvalAtStart: c.EvalAtStart, Evaluate: w.evaluate, Weighed: w.share, Observer: w.view, Drain: drain,
 	}
 	if groups != nil {
 		settings.GroupFile = groups
@@ -305,6 +308,18 @@ func (w *workerRun) startWorker(drain <-chan struct{}, url string) error {
 		w.out.Warn("the groups carry counting numbers in place of tokens (env.allow_placeholder_tokens), marked placeholder_tokens in group_overrides: only a trainer that tokenizes the messages itself can use them")
 	}
 	return nil
+}
+
+// share takes this worker's part of the model servers, which the workers of a trainer
+// have in common.
+func (w *workerRun) share(weight float64) {
+	select {
+	case <-w.modelReady:
+		if w.client.share != nil {
+			w.client.share(weight)
+		}
+	default: // as soon as they are connected
+	}
 }
 
 // token is what the API server asks for, "" when it asks for nothing. It has been checked.

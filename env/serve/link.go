@@ -270,12 +270,16 @@ func (w *Worker) poll(ctx context.Context) error {
 			w.link.batchSize = w.config.BatchSize
 		}
 	}
+	weighed := w.link.status.EnvWeight != status.EnvWeight
 	w.link.status, w.link.errors500 = status, 0
 	w.counted = posted
 	batch := w.link.batchSize
 	w.wake()
 	w.mu.Unlock()
 	w.found(true)
+	if weighed && w.config.Weighed != nil {
+		w.config.Weighed(status.EnvWeight)
+	}
 	if size := int64(w.config.Throttle.GroupSize); batch > 0 && size > batch {
 		err := fmt.Errorf("%w: a group has %d sequences (env.group_size) and a batch of the trainer %d", ErrGroupTooLarge, size, batch)
 		w.fail(err)

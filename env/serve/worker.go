@@ -34,6 +34,10 @@ type Config struct {
 	// Evaluate evaluates; nil: never. One call runs at a time.
 	Evaluate func(ctx context.Context, step int64) error
 
+	// Weighed is told this worker's share of the model servers, above 0 and at most 1,
+	// whenever it changes; nil: nobody is.
+	Weighed func(share float64)
+
 	Observer Observer
 	Drain    <-chan struct{} // once closed no more groups are admitted; nil: never
 

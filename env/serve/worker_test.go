@@ -609,6 +609,21 @@ func TestAServerOfTheOriginalKindIsEnough(t *testing.T) {
 	w.admit()
 }
 
+func TestWorkersShareTheModelServersByTheirWeights(t *testing.T) {
+	a := newAPI(t)
+	a.up()
+	a.trainer()
+	shares := make(chan float64, 10)
+	first := newWorker(a, func(c *Config) { c.Weighed, c.Weight = func(share float64) { shares <- share }, 3 })
+	first.ready()
+	require.InDelta(t, 1, <-shares, 0)
+	second := newWorker(a)
+	second.ready()
+	require.InDelta(t, 0.75, <-shares, 1e-9)
+	require.NoError(t, second.finish())
+	require.InDelta(t, 1, <-shares, 0)
+}
+
 type fileSink struct {
 	mu    sync.Mutex
 	steps []int
