@@ -71,17 +71,21 @@ func killedAfter(t *testing.T, dir, recorded string, rollouts int, args ...strin
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
 	require.NoError(t, cmd.Start())
-	deadline := time.Now().Add(time.Minute)
-	for len(wholeLines(recorded)) < rollouts {
-		if time.Now().After(deadline) {
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for patience := time.After(time.Minute); len(wholeLines(recorded)) < rollouts; {
+		select {
+		case <-ended:
+			require.Fail(t, "it ended by itself", output.String())
+		case <-patience:
 			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
+			<-ended
 			require.Fail(t, "it records nothing any more", output.String())
+		case <-time.After(2 * time.Millisecond):
 		}
-		time.Sleep(2 * time.Millisecond)
 	}
 	require.NoError(t, cmd.Process.Kill())
-	require.Error(t, cmd.Wait())
+	require.Error(t, <-ended)
 }
 
 func writeRows(t *testing.T, dir string, prompts []string) {
