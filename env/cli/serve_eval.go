@@ -25,6 +25,7 @@ func (w *workerRun) evaluate(ctx context.Context, step int64) (err error) {
 	if err != nil {
 		return err
 	}
+	cfg.Env.MaxEvalWorkers = evalWorkers(cfg)
 	dir := filepath.Join(w.store.Dir(), fmt.Sprintf("eval-step-%d", step))
 	_, err = os.Stat(filepath.Join(dir, "run.json"))
 	flags := &runFlags{RunDir: dir, Resume: err == nil, configFlagSet: w.flags.configFlagSet}
