@@ -311,3 +311,16 @@ func TestTheToyTrainerFindsEveryFault(t *testing.T) {
 		})
 	}
 }
+
+func TestTheBenchmarkOfServersMeasures(t *testing.T) {
+	path, err := filepath.Abs("../../docs/examples/apibench/api_bench.py")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	_, url := apiProcess(t, dir, "0", "--state-dir", "state")
+	r := start(t, dir, nil, python(t), path, url, "--tokens", "50", "--rounds", "1")
+	require.Equal(t, 0, r.wait(), r.err.String())
+	require.Regexp(t, `a post \S+ s · a batch of 256, packed, \S+ s · the longest /status beside it \S+ s\n`, r.out.String())
+	require.Regexp(t, `a batch of 256, not packed, `, r.out.String())
+	none := start(t, dir, nil, python(t), path)
+	require.Equal(t, 2, none.wait())
+}

@@ -23,7 +23,7 @@ import threading
 import time
 import urllib.parse
 
-GROUPS, SEQUENCES, TOKENS = 16, 16, 4096
+GROUPS, SEQUENCES = 16, 16
 
 
 class PlainServer(http.server.BaseHTTPRequestHandler):
@@ -75,10 +75,10 @@ def request(connection, method, path, body=None, headers=None):
     return content
 
 
-def make_group():
+def make_group(length):
     random.seed(1)
-    tokens = [[random.randrange(128000) for _ in range(TOKENS)] for _ in range(SEQUENCES)]
-    prompt = TOKENS // 4
+    tokens = [[random.randrange(128000) for _ in range(length)] for _ in range(SEQUENCES)]
+    prompt = length // 4
     return json.dumps({
         "tokens": tokens, "masks": [[-100] * prompt + row[prompt:] for row in tokens], "scores": [random.random() for _ in tokens],
         "inference_logprobs": [[1.0] * prompt + [-random.expovariate(1) for _ in row[prompt:]] for row in tokens]}).encode()
@@ -115,21 +115,21 @@ def round_of(url, packed, encoding):
     batch = time.perf_counter() - begun
     asker.stopped = True
     asker.join()
-    if len(content) < 100000:
+    if content.startswith(b'{"batch":null') or b'"status":"error"' in content[:100]:
         raise SystemExit("/batch gave no batch: %s" % content[:300])
     return posts, batch, asker.longest
 
 
-def measure(url, rounds):
+def measure(url, rounds, length):
     connection = connect(url)
     request(connection, "GET", "/reset_data")
-    settings = {"wandb_group": "", "wandb_project": "", "batch_size": GROUPS * SEQUENCES, "max_token_len": TOKENS, "checkpoint_dir": "",
+    settings = {"wandb_group": "", "wandb_project": "", "batch_size": GROUPS * SEQUENCES, "max_token_len": length, "checkpoint_dir": "",
                 "save_checkpoint_interval": 0, "starting_step": 0, "num_steps": 0}
     request(connection, "POST", "/register", json.dumps(settings), {"Content-Type": "application/json"})
-    group = make_group()
+    group = make_group(length)
     packed = gzip.compress(group, 1)
     print("%s: groups of %d x %d, %.1f MB of JSON, %.1f MB packed; medians of %d" %
-          (url, SEQUENCES, TOKENS, len(group) / 1e6, len(packed) / 1e6, rounds))
+          (url, SEQUENCES, length, len(group) / 1e6, len(packed) / 1e6, rounds))
     for name, encoding in (("packed", "gzip"), ("not packed", "identity")):
         times = [round_of(url, packed, encoding) for _ in range(rounds)]
         post, batch, status = (sorted(values)[rounds // 2] for values in zip(*times))
@@ -142,12 +142,13 @@ def main():
     parser.add_argument("url", nargs="?", help="the server, for example http://localhost:8000; what it holds is forgotten")
     parser.add_argument("--serve", type=int, metavar="PORT", help="be the plain server instead")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each kind (default %(default)s)")
+    parser.add_argument("--tokens", type=int, default=4096, metavar="N", help="tokens of a sequence (default %(default)s)")
     options = parser.parse_args()
     if options.serve:
         http.server.ThreadingHTTPServer(("127.0.0.1", options.serve), PlainServer).serve_forever()
-    if not options.url or options.rounds < 1:
-        parser.error("name a server")
-    measure(options.url, options.rounds)
+    if not options.url or options.rounds < 1 or options.tokens < 1:
+        parser.error("name a server, and positive numbers")
+    measure(options.url, options.rounds, options.tokens)
 
 
 if __name__ == "__main__":
