@@ -49,7 +49,7 @@ const (
 func (w *Worker) keepLink(ctx context.Context) {
 	failures := 0
 	for {
-		wait := w.config.Poll
+		var wait time.Duration
 		switch err := w.look(ctx); {
 		case ctx.Err() != nil:
 			return
