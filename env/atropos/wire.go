@@ -128,12 +128,15 @@ type Disconnected struct {
 // Overview is the reply to /overview, an endpoint of this server only: what a
 // person wants to know about it.
 type Overview struct {
-	Version       string           `json:"version"`
-	Generation    string           `json:"generation"` // of the state: another one knows nothing of what this one took
-	UptimeSeconds float64          `json:"uptime_seconds"`
-	Registered    bool             `json:"registered"` // a trainer did
-	Started       bool             `json:"started"`    // it asked for a batch
-	Trainer       *Registration    `json:"trainer"`
+	Version       string        `json:"version"`
+	Generation    string        `json:"generation"` // of the state: another one knows nothing of what this one took
+	UptimeSeconds float64       `json:"uptime_seconds"`
+	Registered    bool          `json:"registered"` // a trainer did
+	Started       bool          `json:"started"`    // it asked for a batch
+	Trainer       *Registration `json:"trainer"`
+	// TrainerSilent is how many seconds ago a batch was asked for last; nil when none
+	// was since the server started.
+	TrainerSilent *float64         `json:"trainer_silent_seconds"`
 	CurrentStep   int64            `json:"current_step"`
 	Queue         Amount           `json:"queue"`
 	Buffered      Amount           `json:"buffered"`    // waiting for groups that fill up their worker's group size

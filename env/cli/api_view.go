@@ -71,7 +71,8 @@ func apiView(url string, o *atropos.Overview, columns int) []viewLine {
 		if allSteps(o) {
 			steps += " · has all its steps"
 		}
-		say(plainTone, "trainer", "%s · batches of %d, at most %d tokens", steps, o.Trainer.BatchSize, o.Trainer.MaxTokenLen)
+		silence, tone := trainerSilence(o)
+		say(tone, "trainer", "%s · batches of %d, at most %d tokens%s", steps, o.Trainer.BatchSize, o.Trainer.MaxTokenLen, silence)
 	}
 	if o.UptimeSeconds <= 0 {
 		say(plainTone, "queue", "%s", count(int(o.Queue.Groups), "group"))
@@ -103,6 +104,23 @@ func apiView(url string, o *atropos.Overview, columns int) []viewLine {
 	}
 	say(plainTone, "out", "%d %s since the start · %d sent again", t.Batches, batches, t.Redelivered)
 	return append(v, workerView(o.Workers, columns)...)
+}
+
+// trainerSilence says when the trainer last asked for a batch, if that was not just
+// now. It may be busy with a step, or gone.
+func trainerSilence(o *atropos.Overview) (string, tone) {
+	const unremarkable, long = 10, 600 // seconds
+	switch {
+	case o.UptimeSeconds <= 0 || allSteps(o) || o.TrainerSilent == nil && o.UptimeSeconds < unremarkable:
+		return "", plainTone
+	case o.TrainerSilent == nil:
+		return " · silent since the server started", warnTone
+	case *o.TrainerSilent < unremarkable:
+		return "", plainTone
+	case *o.TrainerSilent < long:
+		return " · asked " + spanText(*o.TrainerSilent) + " ago", plainTone
+	}
+	return " · asked " + spanText(*o.TrainerSilent) + " ago", warnTone
 }
 
 // allSteps says whether the trainer was given the batches of all its steps.

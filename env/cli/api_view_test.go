@@ -22,9 +22,9 @@ func viewText(view []viewLine) string {
 }
 
 func fullOverview() *atropos.Overview {
-	quarter := 0.25
+	quarter, silent := 0.25, 2.0
 	return &atropos.Overview{
-		Version: "v1", UptimeSeconds: 3725, Registered: true, Started: true, CurrentStep: 3,
+		Version: "v1", UptimeSeconds: 3725, Registered: true, Started: true, CurrentStep: 3, TrainerSilent: &silent,
 		Trainer:     &atropos.Registration{BatchSize: 64, MaxTokenLen: 4096, NumSteps: 10},
 		Queue:       atropos.Amount{Groups: 9, Sequences: 48, Tokens: 9600, Bytes: 26_915},
 		Buffered:    atropos.Amount{Groups: 1, Sequences: 1, Tokens: 200, Bytes: 721},
@@ -74,6 +74,8 @@ func TestAServerThatWaitsSaysWhatFor(t *testing.T) {
 		"no batch asked for":     {func(o *atropos.Overview) { o.Started = false }, "has not asked for a batch yet: workers wait\n"},
 		"more than one batch":    {func(o *atropos.Overview) { o.Queue.Sequences = 112 }, "[####################] 96 of 64 sequences · 1.5 batches\n"},
 		"all steps":              {func(o *atropos.Overview) { o.CurrentStep = 10 }, "trainer     step 10 of 10 · has all its steps · batches of 64, at most 4096 tokens\nqueue  "},
+		"a trainer at work":      {func(o *atropos.Overview) { *o.TrainerSilent = 75 }, "at most 4096 tokens · asked 1m 15s ago\n"},
+		"no trainer since":       {func(o *atropos.Overview) { o.TrainerSilent = nil }, "at most 4096 tokens · silent since the server started\n"},
 		"nothing comes":          {func(o *atropos.Overview) { o.Rates = atropos.Rates{} }, "32 of 64 sequences\n"},
 		"another kind of server": {func(o *atropos.Overview) { o.UptimeSeconds = 0 }, "queue       9 groups\n"},
 		"many batches": {func(o *atropos.Overview) {

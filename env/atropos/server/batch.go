@@ -51,6 +51,8 @@ type delivery struct {
 }
 
 func (s *Server) batch(w http.ResponseWriter, r *http.Request) error {
+	now := s.config.now()
+	s.asked.Store(&now)
 	ids, acknowledges := acknowledgement(r)
 	d, registered, number, err := s.begin(ids, acknowledges)
 	if err != nil {

@@ -199,14 +199,19 @@ func TestATrainerThatHangsHoldsNobodyUp(t *testing.T) {
 }
 
 func TestATrainerThatVanishesLeavesItsBatchToTheNext(t *testing.T) {
-	f := open(t, Config{})
+	now := time.Now()
+	f := open(t, Config{clock: func() time.Time { return now }})
 	f.post("/register", withBatchSize("2"))
+	require.Equal(t, "null", gjson.Get(f.get("/overview"), "trainer_silent_seconds").Raw)
 	for _, tag := range []string{"5", "6", "7", "8"} {
 		f.post("/scored_data", group(1, tag, ""))
 	}
 	taken := f.do("GET", "/batch", "", "X-Ack-Batch", "")
 	require.Equal(t, "5 6", tags(taken.body))
 
+	now = now.Add(time.Hour)
+	require.Equal(t, 3600.0, gjson.Get(f.get("/overview"), "trainer_silent_seconds").Float())
+	require.Contains(t, f.get("/metrics"), "hermes_api_trainer_silent_seconds 3600\n")
 	f.post("/register", withBatchSize("1"))
 	again := f.do("GET", "/batch", "", "X-Ack-Batch", "")
 	require.Equal(t, taken.body, again.body, "the next trainer gets it, whatever size it wants")

@@ -17,6 +17,10 @@ func (s *Server) describe() *atropos.Overview {
 	o.Version = s.config.Version
 	o.UptimeSeconds = now.Sub(s.begun).Seconds()
 	o.Rates = s.rates.averages(now)
+	if asked := s.asked.Load(); asked != nil {
+		silent := max(0, now.Sub(*asked).Seconds())
+		o.TrainerSilent = &silent
+	}
 	c := &s.counters
 	o.Totals = atropos.Totals{Groups: c.groups.Load(), Sequences: c.sequences.Load(), Tokens: c.tokens.Load(), Duplicates: c.duplicates.Load(),
 		Rejected: c.rejected.Load(), Refused: c.refused.Load(), Batches: c.batches.Load(), Redelivered: c.redelivered.Load()}
@@ -44,6 +48,9 @@ func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) error {
 	var e exposition
 	e.Metric("hermes_api_current_step", "gauge", "Batches handed out, and the starting step.", float64(o.CurrentStep))
 	e.Metric("hermes_api_trainer_registered", "gauge", "1 when a trainer is registered.", truth(o.Registered))
+	if o.TrainerSilent != nil {
+		e.Metric("hermes_api_trainer_silent_seconds", "gauge", "Seconds since a batch was asked for.", *o.TrainerSilent)
+	}
 	e.amounts("held", "Groups that are taken and not delivered, by where they are.", []labelled{
 		{"queue", o.Queue}, {"buffer", o.Buffered}, {"batch", o.Undelivered}})
 	e.Metric("hermes_api_unbatchable_groups", "gauge", "Queued groups that are larger than a batch.", float64(o.Unbatchable.Groups))

@@ -25,6 +25,7 @@ type Server struct {
 	private string // a temporary directory to remove, or ""
 
 	counters counters
+	asked    atomic.Pointer[time.Time] // when a batch was last asked for; nil: not since the start
 	closing  chan struct{}
 	once     sync.Once
 }
