@@ -79,7 +79,7 @@ func TestContextsMadeFromALimitedOneEndAsThoseOfTheStandardLibrary(t *testing.T)
 		err   error
 		cause error
 	}{
-		"the limit":          {func(_, _ context.CancelFunc) { time.Sleep(time.Minute) }, context.DeadlineExceeded, errLimit},
+		"the limit":          {func(_, _ context.CancelFunc) { time.Sleep(time.Minute); synctest.Wait() }, context.DeadlineExceeded, errLimit},
 		"the context around": {func(outer, _ context.CancelFunc) { outer() }, context.Canceled, context.Canceled},
 		"its own end":        {func(_, own context.CancelFunc) { own() }, context.Canceled, context.Canceled},
 	} {
