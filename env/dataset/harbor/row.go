@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -340,15 +341,24 @@ func rowConfig(row []byte) (string, error) {
 		fmt.Fprintf(&b, "tags = %s\n", tomlText(tags.String()))
 	}
 	for _, part := range []struct{ table, column string }{{"agent", "agent_timeout_sec"}, {"verifier", "test_timeout_sec"}} {
-		switch v := gjson.GetBytes(row, part.column); {
-		case !v.Exists(), v.Type == gjson.Null:
+		v := gjson.GetBytes(row, part.column)
+		number, text := v.Float(), strings.TrimSpace(v.String())
+		var err error
+		switch {
+		case !v.Exists(), v.Type == gjson.Null, v.Type == gjson.String && text == "":
+			continue
+		case v.Type == gjson.String: // every value of a CSV file is a text
+			number, err = strconv.ParseFloat(text, 64)
 		case v.Type != gjson.Number:
-			return "", fmt.Errorf("%s must be a number of seconds, not %s", part.column, v.Raw)
-		case v.Float() <= 0 || v.Float() > maxSeconds:
-			return "", fmt.Errorf("%s must be more than 0 and at most %.0f seconds, not %s", part.column, maxSeconds, v.Raw)
-		default:
-			fmt.Fprintf(&b, "\n[%s]\ntimeout_sec = %s\n", part.table, tomlNumber(v.Float()))
+			err = strconv.ErrSyntax
 		}
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("%s must be a number of seconds, not %s", part.column, v.Raw)
+		case !(number > 0 && number <= maxSeconds):
+			return "", fmt.Errorf("%s must be more than 0 and at most %.0f seconds, not %s", part.column, maxSeconds, v.Raw)
+		}
+		fmt.Fprintf(&b, "\n[%s]\ntimeout_sec = %s\n", part.table, tomlNumber(number))
 	}
 	if image := gjson.GetBytes(row, "docker_image"); image.Type == gjson.String && image.String() != "" {
 		fmt.Fprintf(&b, "\n[environment]\ndocker_image = %s\n", tomlText(image.String()))

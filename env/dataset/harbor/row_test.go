@@ -205,6 +205,8 @@ func TestRowsThatAreNoTaskAreRefused(t *testing.T) {
 		"a damaged archive":      {row(t, "task_name", "x", "instruction", "i", "environment_tar", good[:len(good)-9]), "environment_tar"},
 		"a wrong checksum":       {row(t, "task_name", "x", "instruction", "i", "environment_tar", append(good[:len(good)-8:len(good)-8], 0, 0, 0, 0, 0, 0, 0, 0)), "checksum"},
 		"a time that is no time": {row(t, "task_name", "x", "instruction", "i", "docker_image", "a", "test_sh", "y", "agent_timeout_sec", "soon"), `agent_timeout_sec must be a number of seconds, not "soon"`},
+		"a time that is a list":  {row(t, "task_name", "x", "instruction", "i", "docker_image", "a", "test_sh", "y", "agent_timeout_sec", []int{1}), `agent_timeout_sec must be a number of seconds, not [1]`},
+		"a time without end":     {row(t, "task_name", "x", "instruction", "i", "docker_image", "a", "test_sh", "y", "agent_timeout_sec", "nan"), `agent_timeout_sec must be more than 0`},
 		"a time of nothing":      {row(t, "task_name", "x", "instruction", "i", "docker_image", "a", "test_sh", "y", "test_timeout_sec", 0), "test_timeout_sec must be more than 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -327,4 +329,14 @@ func FuzzRows(f *testing.F) {
 		require.Len(t, left, 1)
 		require.NotEmpty(t, task.Name)
 	})
+}
+
+func TestARowOfATextFileBecomesATask(t *testing.T) {
+	// A CSV file has nothing but texts, empty ones where there is no value.
+	data := row(t, "task_name", "x", "instruction", "i", "docker_image", "a", "category", "", "difficulty", "", "tags", "",
+		"agent_timeout_sec", "900.0", "test_timeout_sec", "", "environment_tar", "", "tests_tar", "", "test_sh", "echo 1")
+	task, err := harbor.FromRow(t.Context(), data, filepath.Join(t.TempDir(), "x"), harbor.Limits{})
+	require.NoError(t, err)
+	require.Equal(t, 15*time.Minute, task.Config.Agent.Timeout)
+	require.Equal(t, 10*time.Minute, task.Config.Verifier.Timeout)
 }
