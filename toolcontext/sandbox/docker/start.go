@@ -111,7 +111,7 @@ func (p *Provider) startNamed(ctx context.Context, name string, spec sandbox.Spe
 	plan.Network = network
 	id, err := p.createContainer(ctx, &plan, image)
 	if err != nil {
-		return nil, fmt.Errorf("create a container from the image %s: %w", plan.Image, err)
+		return nil, fmt.Errorf("create a container from the image %s: %w", p.reference(spec), err)
 	}
 	if err := p.prepare(ctx, id, plan, image); err != nil {
 		return nil, fmt.Errorf("prepare the container: %w", err)
