@@ -130,6 +130,10 @@ type Runner struct {
 	limit   int // workers
 	workers int // so far
 	work    chan assignment
+	// settling has an element for every rollout that is over and not yet settled: recorded,
+	// and its group handed on. Without a bound, groups that are written more slowly than
+	// rollouts end would wait in memory.
+	settling chan struct{}
 
 	budget   *budget
 	abort    context.CancelCauseFunc
@@ -186,6 +190,7 @@ func New(opts Options) (*Runner, error) {
 	r.resolve = resolver(opts.Registry, selection, opts.Config.Seed)
 	r.limit = max(1, r.concurrency())
 	r.work = make(chan assignment)
+	r.settling = make(chan struct{}, max(minSettling, r.limit))
 	prices := opts.Prices
 	if p, ok := opts.Environment.(Pricer); ok {
 		prices = append(slices.Clone(prices), p.Prices()...)
@@ -485,13 +490,22 @@ func (r *Runner) watch(rec *trajectories.Rollout, cause error) {
 
 const minFailuresInARow = 20
 
-// record stores a finished rollout. The worker does not wait for the disk.
+// minSettling is how many rollouts may wait to be settled however few run at once, so
+// that the disk has several to write together.
+const minSettling = 64
+
+// record stores a finished rollout. The worker waits for the disk only when many
+// rollouts do already.
 func (r *Runner) record(g *group, rec *trajectories.Rollout) {
 	r.wg.Add(1)
+	r.settling <- struct{}{}
 	// Not the run's context: what is finished is kept also when the run is cancelled.
 	r.opts.Store.AppendAsync(context.Background(), rec, func(err error) {
 		go func() { // the store is waiting for this function to return
-			defer r.wg.Done()
+			defer func() {
+				<-r.settling
+				r.wg.Done()
+			}()
 			r.recorded(g, rec, err)
 		}()
 	})

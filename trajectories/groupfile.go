@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,22 +32,35 @@ type GroupConfig struct {
 //
 // Before a group is written, its step, place, length and digest go to
 // groups.journal in the run directory, so that a resumed run knows whether the
-// last line is whole.
+// last line is whole. Groups that come in while the disk is busy are announced
+// and written together.
 type GroupWriter struct {
 	config  GroupConfig
 	path    string
 	mu      sync.Mutex
+	settled sync.Cond // a commit has ended
 	steps   map[int]bool
+	waiting []*waitingGroup
+	batch   []*waitingGroup // being committed by one of their callers; empty when nobody writes
 	file    appendFile
 	journal appendFile
 	size    int64
 	failed  error
 }
 
+// waitingGroup is a group on its way to the disk.
+type waitingGroup struct {
+	intent groupIntent
+	line   []byte
+	done   bool
+	err    error
+}
+
 // groupIntent is one line of the journal: what is about to be written.
 type groupIntent struct {
 	step        int
 	start, size int64
+	ahead       int64 // bytes before it of groups that were announced along with it
 	digest      string
 }
 
@@ -58,6 +72,7 @@ func (r *Run) OpenGroups(config GroupConfig) (*GroupWriter, error) {
 		return nil, firstOf(fmt.Errorf("open group file %q: not a path", config.Path), err)
 	}
 	w := &GroupWriter{config: config, steps: map[int]bool{}}
+	w.settled.L = &w.mu
 	journal := r.path(groupsFile)
 	if err := w.restore(journal, requested); err != nil {
 		return nil, fmt.Errorf("open group file %s: %w", config.Path, err)
@@ -157,16 +172,15 @@ func (w *GroupWriter) restore(journal, requested string) (err error) {
 		w.path = path
 		return writeJournal(journal, requested, path, nil)
 	}
-	whole, err := lastIsWhole(f, info.Size(), path, intents[len(intents)-1])
+	whole, err := countWhole(f, info.Size(), path, intents)
 	if err != nil {
 		return err
 	}
-	if !whole {
-		torn := intents[len(intents)-1]
-		intents = intents[:len(intents)-1]
-		if err := errors.Join(f.Truncate(torn.start), f.Sync()); err != nil {
+	if whole < len(intents) {
+		if err := errors.Join(f.Truncate(intents[whole].start), f.Sync()); err != nil {
 			return fmt.Errorf("remove the torn last line of %s: %w", path, err)
 		}
+		intents = intents[:whole]
 	}
 	// Written again whole, without a torn last line or the intent of a torn group.
 	if err := writeJournal(journal, requested, path, intents); err != nil {
@@ -180,21 +194,35 @@ func (w *GroupWriter) restore(journal, requested string) (err error) {
 	return nil
 }
 
-// lastIsWhole says whether the group announced last is in the file.
-func lastIsWhole(f io.ReaderAt, size int64, path string, last groupIntent) (bool, error) {
+// countWhole returns how many of the announced groups are in the file: all but some of
+// those that were announced together at last.
+func countWhole(f io.ReaderAt, size int64, path string, intents []groupIntent) (int, error) {
+	last := intents[len(intents)-1]
+	durable := last.start - last.ahead
 	switch {
-	case size < last.start:
-		return false, fmt.Errorf("%w: %s has %d bytes, this run had written %d: put the file back, or start a new run", ErrCorrupt, path, size, last.start)
+	case size < durable:
+		return 0, fmt.Errorf("%w: %s has %d bytes, this run had written %d: put the file back, or start a new run", ErrCorrupt, path, size, durable)
 	case size > last.start+last.size:
-		return false, fmt.Errorf("%w: %s was added to by someone else after byte %d: nothing was changed; move it away and start a new run", ErrCorrupt, path, last.start+last.size)
-	case size < last.start+last.size:
-		return false, nil
+		return 0, fmt.Errorf("%w: %s was added to by someone else after byte %d: nothing was changed; move it away and start a new run", ErrCorrupt, path, last.start+last.size)
 	}
-	hash := sha256.New()
-	if _, err := io.Copy(hash, io.NewSectionReader(f, last.start, last.size)); err != nil {
-		return false, fmt.Errorf("read %s: %w", path, err)
+	whole := len(intents)
+	for whole > 0 && intents[whole-1].start >= durable {
+		whole--
 	}
-	return hex.EncodeToString(hash.Sum(nil)) == last.digest, nil
+	for ; whole < len(intents); whole++ {
+		i := intents[whole]
+		if i.start+i.size > size {
+			break
+		}
+		hash := sha256.New()
+		if _, err := io.Copy(hash, io.NewSectionReader(f, i.start, i.size)); err != nil {
+			return 0, fmt.Errorf("read %s: %w", path, err)
+		}
+		if hex.EncodeToString(hash.Sum(nil)) != i.digest {
+			break
+		}
+	}
+	return whole, nil
 }
 
 // Path returns the file the groups go to, absolute.
@@ -223,36 +251,87 @@ func (w *GroupWriter) Write(g Group) error {
 		return err
 	}
 	line = append(line, '\n')
+	sum := sha256.Sum256(line)
+	q := &waitingGroup{intent: groupIntent{step: g.Step, size: int64(len(line)), digest: hex.EncodeToString(sum[:])}, line: line}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.failed != nil {
 		return w.failed
 	}
-	if w.steps[g.Step] {
+	known := w.steps[g.Step]
+	for _, other := range slices.Concat(w.batch, w.waiting) {
+		known = known || other.intent.step == g.Step
+	}
+	if known {
 		return fmt.Errorf("write group to %s: %w: step %d", w.path, ErrDuplicate, g.Step)
 	}
-	sum := sha256.Sum256(line)
-	intent := groupIntent{step: g.Step, start: w.size, size: int64(len(line)), digest: hex.EncodeToString(sum[:])}
-	if err := writeSync(w.journal, append(intent.append(nil), '\n')); err != nil {
-		w.failed = diskFailure("announce a group in "+groupsFile, err)
-		return w.failed
+	w.waiting = append(w.waiting, q)
+	// Who finds nobody writing writes what all are waiting for.
+	for !q.done {
+		if len(w.batch) > 0 {
+			w.settled.Wait()
+		} else {
+			w.commit()
+		}
 	}
-	if err := writeSync(w.file, line); err != nil {
+	return q.err
+}
+
+// commit writes the groups that wait. mu is held, and given up while the disk is busy.
+func (w *GroupWriter) commit() {
+	var announced, content []byte
+	n := 0
+	for ; n < len(w.waiting) && (n == 0 || len(content)+len(w.waiting[n].line) <= commitBytes); n++ {
+		q := w.waiting[n]
+		q.intent.ahead = int64(len(content))
+		q.intent.start = w.size + q.intent.ahead
+		announced = append(q.intent.append(announced), '\n')
+		content = append(content, q.line...)
+	}
+	w.batch, w.waiting = w.waiting[:n:n], slices.Clone(w.waiting[n:])
+	err := w.failed
+	w.mu.Unlock()
+	if err == nil {
+		err = w.persist(announced, content)
+	}
+	w.mu.Lock()
+	for _, q := range w.batch {
+		q.done, q.err = true, err
+		if err == nil {
+			w.steps[q.intent.step] = true
+		}
+	}
+	w.batch = nil
+	if err == nil {
+		w.size += int64(len(content))
+	} else if w.failed == nil {
+		w.failed = err
+	}
+	w.settled.Broadcast()
+}
+
+// persist announces groups and writes them, both durably.
+func (w *GroupWriter) persist(announced, content []byte) error {
+	if err := writeSync(w.journal, announced); err != nil {
+		return diskFailure("announce a group in "+groupsFile, err)
+	}
+	if err := writeSync(w.file, content); err != nil {
 		if undo := errors.Join(w.file.Truncate(w.size), w.file.Sync()); undo != nil {
 			err = fmt.Errorf("%w (and taking back the part already written: %w)", err, undo)
 		}
-		w.failed = diskFailure("write group to "+w.path, err)
-		return w.failed
+		return diskFailure("write group to "+w.path, err)
 	}
-	w.steps[g.Step] = true
-	w.size += int64(len(line))
 	return nil
 }
 
-// Close closes the files; every group written is durable already.
+// Close waits for the groups being written and closes the files; every group written is
+// durable already.
 func (w *GroupWriter) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for len(w.batch) > 0 || len(w.waiting) > 0 {
+		w.settled.Wait()
+	}
 	if errors.Is(w.failed, ErrClosed) {
 		return nil
 	}
@@ -272,6 +351,9 @@ func (i groupIntent) append(dst []byte) []byte {
 	e.integer("step", int64(i.step))
 	e.integer("start", i.start)
 	e.integer("size", i.size)
+	if i.ahead > 0 {
+		e.integer("ahead", i.ahead)
+	}
 	e.text("sha256", i.digest)
 	return append(e.buf, '}')
 }
@@ -306,6 +388,7 @@ func readJournal(journal string) (requested, path string, intents []groupIntent,
 			step:   int(v.Get("step").Int()),
 			start:  v.Get("start").Int(),
 			size:   v.Get("size").Int(),
+			ahead:  v.Get("ahead").Int(),
 			digest: strings.Clone(v.Get("sha256").String()),
 		})
 		return nil
