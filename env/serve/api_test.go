@@ -23,7 +23,7 @@ const patience = time.Minute
 
 // api is an API server on a port of its own that can die and come back.
 type api struct {
-	t       *testing.T
+	t       testing.TB
 	address string
 	config  server.Config
 	wrap    func(http.Handler) http.Handler
@@ -33,7 +33,7 @@ type api struct {
 }
 
 // newAPI reserves an address. The server is started with up.
-func newAPI(t *testing.T) *api {
+func newAPI(t testing.TB) *api {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func (a *api) overview() *atropos.Overview {
 
 // notes collects what people are told.
 type notes struct {
-	t         *testing.T
+	t         testing.TB
 	mu        sync.Mutex
 	texts     []string
 	steps     []int64
@@ -165,7 +165,7 @@ func (n *notes) told(text string) {
 // bench is a worker under test.
 type bench struct {
 	*Worker
-	t     *testing.T
+	t     testing.TB
 	dir   string
 	notes *notes
 	drain chan struct{}
