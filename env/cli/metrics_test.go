@@ -224,3 +224,14 @@ func TestEvaluationsKeepToTheirOwnLimitOfRequests(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.EqualValues(t, 1, most.Load())
 }
+
+func TestRolloutsThatTheirGroupsTimeEndedAreNamedInTheHintToGoOn(t *testing.T) {
+	p := newProgram(t)
+	p.write("quick.yaml", quickstart)
+	server := modeltest.NewServer(t, modeltest.Always(modeltest.Hang()))
+	code, stdout, stderr := p.run("process", "--config", "quick.yaml", "--run-dir", "out", "--openai.base_url", server.URL, "--openai.model_name", "mock",
+		"--env.total_steps", "1", "--env.worker_timeout", "0.3")
+	require.Equal(t, cli.ExitBelow, code, stderr)
+	require.Contains(t, stdout, "2: 2 limit")
+	require.Contains(t, stderr, "but for 2 that a limit such as env.worker_timeout cut off: --retry-outcome limit runs all of that outcome again")
+}

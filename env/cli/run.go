@@ -302,8 +302,8 @@ func (j *job) verdict(s *env.Summary, failUnder *float64) error {
 	case unscored > allowed && s.Score.N == 0 && s.Outcomes[trajectories.OutcomeSandboxError] == s.Rollouts:
 		return fail(ExitSandbox, fmt.Errorf("%w: none of the %d rollouts could be run; see the errors in %s", env.ErrSandbox, s.Rollouts, filepath.Join(s.Dir, "rollouts.jsonl")))
 	case unscored > allowed:
-		return fail(ExitBelow, fmt.Errorf("%.1f %% of the rollouts have no score, more than the %.1f %% of env.max_unscored: don't trust the headline; %s runs the failed ones again",
-			100*unscored, 100*allowed, j.resumeCommand(s.Dir)+retryWords(s.Outcomes)))
+		return fail(ExitBelow, fmt.Errorf("%.1f %% of the rollouts have no score, more than the %.1f %% of env.max_unscored: don't trust the headline; %s runs the failed ones again%s",
+			100*unscored, 100*allowed, j.resumeCommand(s.Dir)+retryWords(s.Outcomes), cutOffWords(s)))
 	case failUnder != nil && !(s.Score.Mean >= *failUnder):
 		return fail(ExitBelow, fmt.Errorf("the mean score %.4f is below --fail-under %g", s.Score.Mean, *failUnder))
 	}
@@ -339,6 +339,21 @@ func retryWords(outcomes map[trajectories.Outcome]int) string {
 		return ""
 	}
 	return " --retry-outcome " + strings.Join(unscored, ",")
+}
+
+// cutOffWords tell of rollouts without a score that no resumed run tries again, since a
+// limit ended them, as that of their group's time does.
+func cutOffWords(s *env.Summary) string {
+	n := -s.Score.N
+	for o, count := range s.Outcomes {
+		if o.Scored() {
+			n += count
+		}
+	}
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", but for %d that a limit such as env.worker_timeout cut off: --retry-outcome limit runs all of that outcome again", n)
 }
 
 // words are the flags as a user typed them, without secrets.
