@@ -273,7 +273,9 @@ func (p *Pool) acquire(ctx context.Context, w *waiter, patience time.Duration) (
 // while servers refused everything, and else when to ask again.
 func (p *Pool) hopeless(since time.Time, patience time.Duration) (time.Duration, *Error) {
 	now := time.Now()
-	refused := p.refusedSince()
+	p.mu.Lock()
+	refused, why := p.state.refused, p.state.refusal
+	p.mu.Unlock()
 	if refused.IsZero() {
 		return patience, nil
 	}
@@ -283,7 +285,10 @@ func (p *Pool) hopeless(since time.Time, patience time.Duration) (time.Duration,
 	if left := patience - now.Sub(since); left > 0 {
 		return left, nil
 	}
-	return 0, &Error{Kind: KindRateLimit, permanent: true, Message: fmt.Sprintf("no request was let through for %s", now.Sub(since).Round(time.Second))}
+	return 0, &Error{
+		Kind: KindRateLimit, permanent: true, Hint: "is a quota used up? max_retry_time says how long is waited",
+		Message: fmt.Sprintf("no request was let through for %s; the last was told: %s", now.Sub(since).Round(time.Second), why),
+	}
 }
 
 // leave takes a request that is not sent any more out of the queues.
@@ -316,6 +321,22 @@ func (p *Pool) refusedSince() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state.refused
+}
+
+// pauseLeft returns when the first of the servers that have not failed may be asked
+// again; 0 is now.
+func (p *Pool) pauseLeft() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	least := time.Duration(-1)
+	for i := range p.state.members {
+		m := &p.state.members[i]
+		if left := max(0, m.throttle.until.Sub(now)); !m.ejected && (least < 0 || left < least) {
+			least = left
+		}
+	}
+	return max(0, least)
 }
 
 // heldSoFar returns for how long requests were held back in all.

@@ -19,6 +19,7 @@ type poolState struct {
 	// refused is when a server first refused a request for its rate since the last
 	// good answer of any; zero when none did.
 	refused time.Time
+	refusal string // what it said
 	held    heldClock
 }
 
@@ -230,6 +231,7 @@ func (s *poolState) release(now time.Time, got slot, w *waiter, e ended) {
 		if s.refused.IsZero() {
 			s.refused = now
 		}
+		s.refusal = e.reason
 		m.throttle.correct(got.tokens, 0)
 		m.throttle.refuse(now, got.epoch, e.after)
 		if len(s.members) > 1 {

@@ -249,7 +249,7 @@ func TestOtherServersServeWhileOneIsPaused(t *testing.T) {
 		limited := &fake{answer: func(int) error { return &model.Error{Kind: model.KindRateLimit, RetryAfter: time.Hour} }}
 		free := &fake{latency: time.Second}
 		pool := newPool(t, model.PoolConfig{}, model.Member{Client: limited}, model.Member{Client: free})
-		client := model.Retry(pool, model.RetryPolicy{MaxElapsed: -1})
+		client := model.Retry(pool, model.RetryPolicy{}) // whose patience is shorter than the pause
 		began := time.Now()
 		for range 10 {
 			req := hello()
@@ -291,6 +291,7 @@ func TestAServerThatLetsNobodyThroughIsGivenUpByAllAtOnce(t *testing.T) {
 			wg.Go(func() {
 				_, err := client.Complete(t.Context(), hello())
 				require.Equal(t, model.KindRateLimit, model.KindOf(err))
+				require.ErrorContains(t, err, "rate_limit")
 			})
 		}
 		wg.Wait()
@@ -342,4 +343,19 @@ func TestLimitsThatAreNoNumbersAreRefused(t *testing.T) {
 		_, err := model.NewPool(model.PoolConfig{}, model.Member{Client: &fake{}, Rates: rates})
 		require.ErrorContains(t, err, "limit per minute")
 	}
+}
+
+func TestAPauseThatOutlastsThePatienceIsSaidAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &fake{answer: func(int) error { return &model.Error{Kind: model.KindRateLimit, RetryAfter: time.Hour} }}
+		client := model.Retry(newPool(t, model.PoolConfig{}, model.Member{Client: server}), model.RetryPolicy{})
+		began := time.Now()
+		_, err := client.Complete(t.Context(), hello())
+		require.Equal(t, model.KindRateLimit, model.KindOf(err))
+		require.Zero(t, time.Since(began))
+		_, err = client.Complete(t.Context(), hello())
+		require.ErrorContains(t, err, "no request was let through for 10m0s")
+		require.Equal(t, 10*time.Minute, time.Since(began), "it waits, as the server may change its mind")
+		require.Equal(t, 1, server.count())
+	})
 }

@@ -186,7 +186,9 @@ func (r *retrying) Complete(ctx context.Context, req *Request) (*Response, error
 // wait decides how long to wait after a failure: 0 when the pool does. elapsed is the
 // time that counts against MaxElapsed. A reason ends the attempts.
 func (r *retrying) wait(now time.Time, a *attempts, failure *Error) (delay, elapsed time.Duration, reason string) {
+	asked := failure.RetryAfter
 	if r.pool != nil && failure.limits() {
+		asked = r.pool.pauseLeft() // other servers may serve it at once
 		if a.refusals++; a.refusals%3 == 0 {
 			a.ticket.place = 0 // it may be at fault itself: those behind it come first
 		}
@@ -213,8 +215,8 @@ func (r *retrying) wait(now time.Time, a *attempts, failure *Error) (delay, elap
 		if left <= 0 {
 			return 0, elapsed, "the time for retries is over"
 		}
-		if failure.RetryAfter > left {
-			return 0, elapsed, fmt.Sprintf("the server asks to wait %s, longer than the %s left for retries", failure.RetryAfter, left.Round(time.Second))
+		if asked > left {
+			return 0, elapsed, fmt.Sprintf("the server asks to wait %s, longer than the %s left for retries", asked.Round(time.Millisecond), left.Round(time.Second))
 		}
 		delay = min(delay, left)
 	}
