@@ -203,7 +203,7 @@ func (l *lineFile) lastStep() (int, error) {
 	}
 	tail = bytes.TrimSuffix(tail, []byte("\n"))
 	step := gjson.GetBytes(tail[bytes.LastIndexByte(tail, '\n')+1:], "_step").Int()
-	return int(max(0, step)), nil
+	return int(min(max(0, step), 1<<53)), nil
 }
 
 // append writes a line. One that could be written in part only is taken back.
