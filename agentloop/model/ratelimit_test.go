@@ -117,6 +117,7 @@ func TestARateLimitedServerIsUsedAtNearlyItsRateAndSeldomAskedInVain(t *testing.
 				}
 				wg.Wait()
 				used := c.ideal.Seconds() / time.Since(began).Seconds()
+				t.Logf("%.0f %% of the allowed rate, %d refused of %d", 100*used, c.server.refused, c.server.refused+c.server.accepted)
 				require.Equal(t, rollouts*c.requests, c.server.accepted)
 				require.GreaterOrEqual(t, used, 0.8, "of the rate that is allowed")
 				// The first 200 are sent before anything is known.
