@@ -216,6 +216,7 @@ func (w *workerRun) openWorkerStore() (*trajectories.Run, error) {
 func (w *workerRun) work(ctx context.Context, drain <-chan struct{}, url string, figures *metricsServer) (summary *env.Summary, err error) {
 	w.out.Begin(w.cfg, w.store.Dir(), "trainer at "+url)
 	if err := w.startWorker(drain, url); err != nil {
+		w.out.End()
 		return nil, err
 	}
 	w.worker.Start(ctx)
@@ -397,6 +398,8 @@ func workerFailure(err error) error {
 		return err
 	case errors.Is(err, serve.ErrUnauthorized), errors.Is(err, serve.ErrGroupTooLarge):
 		return fail(ExitUsage, err)
+	case errors.Is(err, serve.ErrSpool):
+		return fail(ExitStore, err)
 	}
 	return err
 }

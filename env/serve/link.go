@@ -34,6 +34,7 @@ type linkState struct {
 	errors500 int // in a row
 	polls     int
 	noticed   bool // a step was noticed in this process
+	admits    bool // a group could have started in this process
 }
 
 const (
@@ -280,7 +281,12 @@ func (w *Worker) poll(ctx context.Context) error {
 	if weighed && w.config.Weighed != nil {
 		w.config.Weighed(status.EnvWeight)
 	}
-	if size := int64(w.config.Throttle.GroupSize); batch > 0 && size > batch {
+	w.mu.Lock()
+	size := int64(w.config.Throttle.GroupSize)
+	w.link.admits = w.link.admits || batch >= size
+	never := !w.link.admits
+	w.mu.Unlock()
+	if batch > 0 && size > batch && never { // else the trainer has changed its mind, and may do so again
 		err := fmt.Errorf("%w: a group has %d sequences (env.group_size) and a batch of the trainer %d", ErrGroupTooLarge, size, batch)
 		w.fail(err)
 		return err

@@ -56,6 +56,7 @@ const (
 	HoldBusy    Hold = "all workers are busy"
 	HoldQueue   Hold = "the trainer has enough (max_batches_offpolicy)"
 	HoldShare   Hold = "other workers have claimed whole batches (min_batch_allocation)"
+	HoldBatch   Hold = "a batch of the trainer is smaller than a group"
 	HoldEval    Hold = "evaluating"
 	HoldEnd     Hold = "enough is queued for the last step"
 )
@@ -73,6 +74,8 @@ func (t Throttle) Decide(s Situation) Decision {
 		return Decision{Why: HoldServer}
 	case !s.Registered || s.BatchSize <= 0:
 		return Decision{Why: HoldTrainer}
+	case int64(t.GroupSize) > s.BatchSize:
+		return Decision{Why: HoldBatch}
 	}
 	size, batch := int64(t.GroupSize), s.BatchSize
 	queue := s.Status.QueueSize + int64(s.Waiting)

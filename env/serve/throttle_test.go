@@ -45,6 +45,7 @@ func TestHowManyGroupsMayStart(t *testing.T) {
 		"before the first status there is nothing":      {nil, func(s *Situation) { s.Registered = false }, Decision{Why: HoldTrainer}},
 		"nor without a server":                          {nil, func(s *Situation) { s.Registered, s.Away = false, true }, Decision{Why: HoldServer}},
 		"nor without a batch size":                      {nil, func(s *Situation) { s.BatchSize = -1 }, Decision{Why: HoldTrainer}},
+		"nor with batches smaller than a group":         {nil, func(s *Situation) { s.BatchSize = 3 }, Decision{Why: HoldBatch}},
 		"one batch off policy is one batch":             {func(t *Throttle) { t.MaxBatches = 1 }, nil, Decision{Room: 4, Why: HoldQueue}},
 		"others' minimums take their part":              {nil, func(s *Situation) { s.Status.UnallocatedFraction = 0.25 }, Decision{Room: 3, Why: HoldQueue}},
 		"others' minimums may take all":                 {nil, func(s *Situation) { s.Status.UnallocatedFraction = 0 }, Decision{Why: HoldShare}},

@@ -68,6 +68,8 @@ var (
 	ErrDone = errors.New("the trainer has all its steps")
 	// ErrUnauthorized: the server asks for a token that it did not get.
 	ErrUnauthorized = errors.New("the API server refuses this worker")
+	// ErrSpool: what is finished can't be kept.
+	ErrSpool = errors.New("finished groups can't be kept")
 	// ErrGroupTooLarge: no batch can hold a group.
 	ErrGroupTooLarge = errors.New("a group is larger than a batch")
 )
@@ -214,8 +216,11 @@ func (w *Worker) wake() {
 	w.changed = make(chan struct{})
 }
 
-// fail ends the worker: nothing can be kept any more.
+// fail ends the worker.
 func (w *Worker) fail(err error) {
+	if !errors.Is(err, ErrUnauthorized) && !errors.Is(err, ErrGroupTooLarge) {
+		err = fmt.Errorf("%w: %w", ErrSpool, err)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.failed == nil {

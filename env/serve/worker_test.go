@@ -531,6 +531,42 @@ func TestWhatCanNotWorkIsSaidAtOnce(t *testing.T) {
 	require.ErrorContains(t, err, "a group has 5 sequences (env.group_size) and a batch of the trainer 4")
 }
 
+func TestATrainerThatTakesSmallerBatchesIsWaitedFor(t *testing.T) {
+	a := newAPI(t)
+	a.up()
+	a.trainer()
+	w := newWorker(a)
+	w.ready()
+	a.trainer(func(r *atropos.Registration) { r.BatchSize = 1 })
+	require.Eventually(t, func() bool { return w.Status().BatchSize == 1 }, patience, time.Millisecond)
+	w.held(HoldBatch)
+	a.trainer()
+	w.admit()
+}
+
+func TestAWorkerThatCanKeepNothingEnds(t *testing.T) {
+	a := newAPI(t)
+	a.up()
+	trainer := a.trainer()
+	w := newWorker(a)
+	w.ready()
+	require.NoError(t, w.Write(group(0)))
+	w.sent(1)
+	require.NoError(t, w.spool.log.Close()) // as a disk that fails
+	require.ErrorContains(t, w.Write(group(1)), "write to the spool")
+	_, err := trainer.Register(t.Context(), atropos.Registration{BatchSize: 4, MaxTokenLen: 64, NumSteps: 100, StartingStep: 50})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for err == nil {
+		if err = w.Admit(ctx); err == nil {
+			w.Ended(0)
+		}
+	}
+	require.ErrorIs(t, err, ErrSpool)
+	require.ErrorIs(t, w.finish(), ErrSpool)
+}
+
 func TestADrainingWorkerAdmitsNothingMoreAndSendsWhatItHas(t *testing.T) {
 	a := newAPI(t)
 	a.up()
