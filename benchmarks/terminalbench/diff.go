@@ -91,6 +91,14 @@ func (v *verification) keepDiff(ctx context.Context, from sandbox.Changer) error
 		v.report.Diff.Skipped = "running processes are part of the task's result"
 		return nil
 	}
+	apart, err := v.volumes(ctx)
+	if err != nil {
+		return err
+	}
+	if apart != "" {
+		v.report.Diff.Skipped = "the image keeps " + apart + " in a volume, which is not among the changes"
+		return nil
+	}
 	dir := filepath.Join(v.e.runDir, diffsDir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return failure("store", "make the folder for what rollouts change: %w", err)

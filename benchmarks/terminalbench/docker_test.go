@@ -256,8 +256,15 @@ func TestAFreshContainerHasTheAgentsFilesAndNothingElse(t *testing.T) {
 	writeTask(t, b.root, "fresh", "#!/bin/sh\necho 42 > /work/answer; chown agent /work/answer; (setsid sleep 1000 > /dev/null 2>&1 &)\n", files{
 		"tests/test.sh": "#!/bin/sh\nps | grep -q '[s]leep 1000' && exit 1\n[ $(stat -c %U /work/answer) = agent ] || exit 1\npwd | grep -qx /work || exit 1\n" + strings.TrimPrefix(honest, "#!/bin/sh\n"),
 	})
+	// What is in a volume belongs to no image, so a fresh container would lack it.
+	writeTask(t, b.root, "volume", "#!/bin/sh\necho 42 > /data/answer\n", files{
+		"environment/Dockerfile": "FROM " + dockertest.Image + "\nVOLUME /data\n",
+		"tests/test.sh":          "#!/bin/sh\n[ -e /data/answer ]; echo $((1 - $?)) > /logs/verifier/reward.txt\n",
+	})
 	before := dockertest.Command(t, "images", "-aq", "--filter", "label=hermes-env.snapshot")
 	records := b.run()
+	require.Equal(t, classNoFresh, outcome(records["volume"]), "never a 0 that the copy is to blame for")
+	require.Contains(t, records["volume"].Error.Message, "/data")
 	require.Equal(t, "1", outcome(records["fresh"]), "%s", records["fresh"].Metadata)
 	require.Equal(t, "fresh", verifierOf(records["fresh"]).Get("verified_in").String())
 	require.Equal(t, before, dockertest.Command(t, "images", "-aq", "--filter", "label=hermes-env.snapshot"), "images left behind")

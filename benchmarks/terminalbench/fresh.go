@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
@@ -14,7 +15,13 @@ import (
 // nothing but files survives: no process, mount, variable or open file.
 func (v *verification) freshBox(ctx context.Context) error {
 	var fresh sandbox.Sandbox
-	var err error
+	apart, err := v.volumes(ctx)
+	if err != nil {
+		return err
+	}
+	if apart != "" {
+		return failure(classNoFresh, "the tests have to run in a fresh container, which can't be given what is in %s: the image keeps it in a volume", apart)
+	}
 	if undo := toRestore(v.e.own.OnTampering, v.changes); len(undo) > 0 {
 		fresh, err = v.restored(ctx, undo)
 	} else {
@@ -25,6 +32,19 @@ func (v *verification) freshBox(ctx context.Context) error {
 	}
 	v.box, v.report.In = fresh, verifyFresh
 	return nil
+}
+
+// volumes names the directories that no copy of the agent's files has, "" for none.
+func (v *verification) volumes(ctx context.Context) (string, error) {
+	holder, ok := v.box.(sandbox.VolumeHolder)
+	if !ok {
+		return "", nil
+	}
+	list, err := holder.Volumes(ctx)
+	if err != nil {
+		return "", infra("ask for the sandbox's volumes", err)
+	}
+	return strings.Join(list, ", "), nil
 }
 
 // copied makes a sandbox with all files as the agent left them.

@@ -65,6 +65,13 @@ type Snapshotter interface {
 	Snapshot(ctx context.Context) (image string, release func(context.Context) error, err error)
 }
 
+// VolumeHolder has directories whose content belongs to no image: it is neither among
+// the Changes of a sandbox nor in a Snapshot of it.
+type VolumeHolder interface {
+	// Volumes returns those that commands may write to, as absolute paths.
+	Volumes(ctx context.Context) ([]string, error)
+}
+
 // DiskMeter knows how much a sandbox has written.
 type DiskMeter interface {
 	// Written returns the bytes of what differs from the image.

@@ -18,6 +18,8 @@ var (
 	_ sandbox.Changer     = (*Sandbox)(nil)
 	_ sandbox.Snapshotter = (*Sandbox)(nil)
 	_ sandbox.DiskMeter   = (*Sandbox)(nil)
+
+	_ sandbox.VolumeHolder = (*Sandbox)(nil)
 )
 
 // notTheAgents are what differs from the image in every container: the server, its
@@ -192,4 +194,14 @@ func (p *Provider) reapSnapshots(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Volumes returns where the container has volumes: what VOLUME of its image names, and
+// those of a compose file; see sandbox.VolumeHolder.
+func (s *box) Volumes(ctx context.Context) ([]string, error) {
+	list, err := s.provider.engine.volumes(ctx, s.container)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the volumes of container %s: %w", s.info.ID, err)
+	}
+	return list, nil
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
@@ -42,6 +44,22 @@ func (e *engine) imageUser(ctx context.Context, id string) (string, error) {
 	}
 	info, err := e.image(ctx, found.Image)
 	return info.User, err
+}
+
+// volumes returns where a container has volumes that can be written to.
+func (e *engine) volumes(ctx context.Context, id string) ([]string, error) {
+	found, err := e.api.ContainerInspect(ctx, id)
+	if err != nil {
+		return nil, translate(err)
+	}
+	var list []string
+	for _, m := range found.Mounts {
+		if m.Type == mount.TypeVolume && m.RW {
+			list = append(list, m.Destination)
+		}
+	}
+	slices.Sort(list)
+	return list, nil
 }
 
 // written returns the bytes of a container's own layer.
