@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/hermes-env/hermes-env/trajectories/parquetrows"
 	"github.com/tidwall/gjson"
 )
 
@@ -21,7 +22,7 @@ func appendCanonicalResult(dst []byte, v gjson.Result) []byte {
 	case gjson.Number:
 		return appendCanonicalNumber(dst, v.Raw)
 	case gjson.String:
-		return appendString(dst, unquote(v.Raw))
+		return parquetrows.AppendString(dst, unquote(v.Raw))
 	case gjson.True:
 		return append(dst, "true"...)
 	case gjson.False:
@@ -68,7 +69,7 @@ func appendCanonicalObject(dst []byte, v gjson.Result) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendString(dst, m.key)
+		dst = parquetrows.AppendString(dst, m.key)
 		dst = append(dst, ':')
 		dst = appendCanonicalResult(dst, m.value)
 	}
@@ -140,39 +141,6 @@ func appendSign(dst []byte, negative bool) []byte {
 		return append(dst, '-')
 	}
 	return dst
-}
-
-// appendString appends a JSON string with the fewest escapes: quotes, backslashes and control characters only. Bytes that are
-// not UTF-8 pass through, so that different values stay different.
-func appendString(dst, s []byte) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	start := 0
-	for i, c := range s {
-		if c >= 0x20 && c != '"' && c != '\\' {
-			continue
-		}
-		dst = append(dst, s[start:i]...)
-		start = i + 1
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\b':
-			dst = append(dst, '\\', 'b')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\f':
-			dst = append(dst, '\\', 'f')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		default:
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-	}
-	dst = append(dst, s[start:]...)
-	return append(dst, '"')
 }
 
 // unquote decodes a JSON string literal. A surrogate without its partner keeps its three-byte form (as WTF-8 does), so that

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/hermes-env/hermes-env/trajectories/parquetrows"
 )
 
 // csvRows reads delimited text with a header. A field may be quoted with double quotes, inside which a doubled quote is one
@@ -64,7 +66,7 @@ func newCSV(f *dataFile, t *text, o *Options, format string) (*csvRows, error) {
 		r.header = append(r.header, name)
 		var encoded []byte
 		if keep == nil || keep[name] {
-			encoded = appendString(nil, []byte(name))
+			encoded = parquetrows.AppendString(nil, []byte(name))
 		}
 		r.names = append(r.names, encoded)
 	}
@@ -124,7 +126,7 @@ func (r *csvRows) next() ([]byte, place, error) {
 				continue
 			}
 		}
-		out = appendString(out, value)
+		out = parquetrows.AppendString(out, value)
 	}
 	return append(out, '}'), at, nil
 }

@@ -167,7 +167,7 @@ func (r *Reader) mapping(n *node) {
 		start := len(r.out)
 		r.node(n.children[0])
 		if key := r.out[min(start, len(r.out)):]; len(key) > 0 && key[0] != '"' && !r.long {
-			r.out = appendString(r.out[:start], []byte(string(key)))
+			r.out = AppendString(r.out[:start], []byte(string(key)))
 		}
 		r.put(':')
 		if len(n.children) > 1 {

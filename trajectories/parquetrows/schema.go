@@ -227,4 +227,4 @@ func isMap(e *format.SchemaElement) bool {
 	return logical || e.LogicalType.Value == nil && converted
 }
 
-func memberKey(name string) string { return string(append(appendString(nil, []byte(name)), ':')) }
+func memberKey(name string) string { return string(append(AppendString(nil, []byte(name)), ':')) }

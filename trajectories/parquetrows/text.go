@@ -8,9 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// appendString appends a JSON string with the fewest escapes: quotes, backslashes and
-// control characters only. s is UTF-8, or its other bytes pass through.
-func appendString(dst, s []byte) []byte {
+// AppendString appends a JSON string with the fewest escapes: quotes, backslashes and
+// control characters only. Bytes that are not UTF-8 pass through, so that different
+// values stay different.
+func AppendString(dst, s []byte) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
 	start := 0

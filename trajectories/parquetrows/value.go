@@ -179,7 +179,7 @@ func encodeText(dst []byte, v *parquet.Value) ([]byte, error) {
 	if !utf8.Valid(b) {
 		return dst, fmt.Errorf("the text is not UTF-8 from byte %d on", badUTF8(b)+1)
 	}
-	return appendString(dst, b), nil
+	return AppendString(dst, b), nil
 }
 
 // encodeBinary writes bytes of no stated meaning: as text when they look like it, since older writers don't state that, else as
@@ -188,7 +188,7 @@ func encodeBinary(dst []byte, v *parquet.Value) ([]byte, error) {
 	b := v.ByteArray()
 	control := func(c byte) bool { return c < ' ' && c != '\t' && c != '\n' && c != '\r' }
 	if utf8.Valid(b) && !slices.ContainsFunc(b, control) {
-		return appendString(dst, b), nil
+		return AppendString(dst, b), nil
 	}
 	return encodeBase64(dst, v)
 }
