@@ -62,6 +62,7 @@ type Context struct {
 
 	services        []sandbox.Service // what the last seal kept
 	unknownServices bool              // it could not tell which they are
+	endedServices   bool              // and ended some
 }
 
 // Timings says where a rollout's time with its sandbox went.

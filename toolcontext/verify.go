@@ -85,6 +85,14 @@ func (c *Context) Services() (kept []sandbox.Service, known bool) {
 	return slices.Clone(c.services), !c.unknownServices
 }
 
+// ServicesEnded says that the last SealServices ended processes that listened for
+// connections, because the sandbox could not keep them.
+func (c *Context) ServicesEnded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.endedServices
+}
+
 func (c *Context) seal(ctx context.Context, how sealing) error {
 	ctx, cancel := context.WithTimeout(ctx, c.config.CloseTimeout)
 	defer cancel()
@@ -93,15 +101,15 @@ func (c *Context) seal(ctx context.Context, how sealing) error {
 	}
 	defer c.release()
 	var services []sandbox.Service
-	known := true
+	known, ended := true, false
 	if box, closed := c.current(); box != nil && !closed && how != killNothing {
 		var err error
-		if services, known, err = endProcesses(ctx, box, how); err != nil {
+		if services, known, ended, err = endProcesses(ctx, box, how); err != nil {
 			return &tools.InfrastructureError{Op: "kill what the agent left running", Err: err}
 		}
 	}
 	c.mu.Lock()
-	c.services, c.unknownServices = services, !known
+	c.services, c.unknownServices, c.endedServices = services, !known, ended
 	c.mu.Unlock()
 	c.allowRestarts(false)
 	c.state.Detach()
@@ -112,18 +120,39 @@ func (c *Context) seal(ctx context.Context, how sealing) error {
 }
 
 // endProcesses ends what runs in a sandbox, but for services where they are to be kept.
-func endProcesses(ctx context.Context, box sandbox.Sandbox, how sealing) (kept []sandbox.Service, known bool, err error) {
+// ended says that some were that could not be.
+func endProcesses(ctx context.Context, box sandbox.Sandbox, how sealing) (kept []sandbox.Service, known, ended bool, err error) {
 	if how == killEverything {
-		return nil, true, box.KillAll(ctx)
+		return nil, true, false, box.KillAll(ctx)
 	}
 	if k, ok := box.(sandbox.ServiceKeeper); ok {
 		kept, err := k.KillOthers(ctx)
 		if !errors.Is(err, sandbox.ErrUnsupported) {
-			return kept, true, err
+			return kept, true, false, err
 		}
 	}
-	return nil, false, box.KillAll(ctx)
+	r, err := box.Exec(ctx, sandbox.Command{Script: listening, Timeout: 10 * time.Second, MaxOutput: 1000})
+	if err != nil {
+		return nil, false, false, err
+	}
+	return nil, false, r.ExitCode == someoneListens, box.KillAll(ctx)
 }
+
+// someoneListens is what the script listening ends with when somebody does.
+const someoneListens = 10
+
+// listening looks for sockets that listen (TCP, Unix) or are bound (UDP), with nothing
+// but the shell's own commands. The engine's own name server, at 127.0.0.11, is left out.
+const listening = `for f in tcp:0A tcp6:0A udp:07 udp6:07; do
+  [ -r /proc/net/${f%:*} ] || continue
+  while read -r _ at _ state _; do
+    case $at in 0B00007F:*) continue ;; esac
+    [ "$state" = "${f#*:}" ] && exit 10
+  done </proc/net/${f%:*}
+done
+[ -r /proc/net/unix ] || exit 0
+while read -r _ _ _ flags _; do [ "$flags" = 00010000 ] && exit 10; done </proc/net/unix
+exit 0`
 
 // allowRestarts says whether the sandbox may start again when it ends by itself: not
 // while a verifier works, whose results have to be of one sandbox.

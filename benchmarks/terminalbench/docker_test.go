@@ -68,6 +68,7 @@ type bench struct {
 	script modeltest.Script                 // of the model, for AgentModel
 	dir    string                           // of the last run
 	stored map[string]*trajectories.Rollout // what AgentStored scores again
+	plain  bool                             // no server in the containers
 }
 
 func newBench(t *testing.T) *bench {
@@ -102,7 +103,7 @@ func (b *bench) run() map[string]*trajectories.Rollout {
 	t.Helper()
 	e := b.environment()
 	require.NoError(t, e.Setup(t.Context()))
-	provider, err := docker.New(docker.Config{Binary: binary(t), Run: filepath.Base(t.TempDir())})
+	provider, err := docker.New(docker.Config{Binary: binary(t), PlainExec: b.plain, Run: filepath.Base(t.TempDir())})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, provider.Close(context.Background())) }()
 	registry, err := tools.NewRegistry(tools.Builtin()...)

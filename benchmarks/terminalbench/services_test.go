@@ -130,3 +130,16 @@ func TestAKeptProcessForgesNoReward(t *testing.T) {
 		}
 	}
 }
+
+func TestServicesThatCanNotBeKeptAreNoFailureOfTheAgents(t *testing.T) {
+	b := newBench(t)
+	b.plain = true
+	const fetch = "#!/bin/sh\nif timeout 5 wget -q -O - http://127.0.0.1:8080/page; then echo 1 > /logs/verifier/reward.txt; else echo 0 > /logs/verifier/reward.txt; fi\n"
+	writeTask(t, b.root, "served", "#!/bin/sh\necho x > /work/page; setsid httpd -f -p 8080 -h /work > /dev/null 2>&1 &\nsleep 0.3\n", files{"tests/test.sh": fetch})
+	writeTask(t, b.root, "nothing", "#!/bin/sh\nsetsid sleep 1000 > /dev/null 2>&1 &\n", files{"tests/test.sh": fetch})
+	writeTask(t, b.root, "solved", "#!/bin/sh\necho 42 > /work/answer; setsid httpd -f -p 8080 > /dev/null 2>&1 &\nsleep 0.3\n", nil)
+	records := b.run()
+	for name, want := range map[string]string{"served": classServicesLost, "nothing": "0", "solved": "1"} {
+		require.Equal(t, want, outcome(records[name]), "%s: %s", name, records[name].Metadata)
+	}
+}

@@ -145,6 +145,8 @@ func (v *verification) run(ctx context.Context, result *agentloop.Result) (env.S
 	switch {
 	case err == nil && score.Value <= 0 && len(v.report.Kept) > 0 && v.report.In == verifyFresh:
 		return env.Score{}, failure(classServicesLost, "the tests had to run in a fresh container, without what the agent left running (%s), and gave %g", v.report.Kept[0], score.Value)
+	case err == nil && score.Value <= 0 && v.tc.ServicesEnded():
+		return env.Score{}, failure(classServicesLost, "what the agent left listening was ended before the tests, because without a server in the container (this program is not a static one) it could not be kept; they gave %g", score.Value)
 	case len(v.doubts) > 0 && !toolcontext.IsInfrastructure(err) && ctx.Err() == nil:
 		return v.repeat(ctx, limit, score, err)
 	}
