@@ -43,11 +43,15 @@ const (
 	writtenEvery = 15 * time.Second
 )
 
-func newServePrinter(inner printer, stderr io.Writer) *servePrinter {
+func newServePrinter(inner printer, stderr io.Writer, getenv func(string) (string, bool)) *servePrinter {
 	p := &servePrinter{printer: inner, err: stderr}
+	kind := ""
+	if getenv != nil {
+		kind, _ = getenv("TERM")
+	}
 	switch inner := inner.(type) {
 	case *textPrinter:
-		if inner.live {
+		if inner.live && kind != "dumb" {
 			p.live, _ = stderr.(*os.File)
 		}
 		inner.live = false // no bar: there is no end to be seen
