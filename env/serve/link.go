@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 
@@ -342,9 +343,19 @@ func (w *Worker) lost(err error, wait time.Duration) {
 	}
 	w.mu.Unlock()
 	if news {
-		w.config.Observer.Warn(fmt.Sprintf("the API server at %s can't be worked with: %v; trying again, every %s at most (finished groups are kept on disk)",
-			w.config.Client.URL(), err, w.config.MaxBackoff))
+		w.config.Observer.Warn(fmt.Sprintf("the API server at %s can't be worked with: %s; trying again, every %s at most (finished groups are kept on disk)",
+			w.config.Client.URL(), brief(err), w.config.MaxBackoff))
 	}
+}
+
+// brief is an error in one line: servers answer with whole pages.
+func brief(err error) string {
+	const longest = 300
+	text := []rune(strings.Join(strings.Fields(err.Error()), " "))
+	if len(text) > longest {
+		return string(text[:longest]) + "…"
+	}
+	return string(text)
 }
 
 // say tells people how things stand, once.

@@ -99,7 +99,7 @@ func (w *Worker) sendSome(ctx context.Context, parcels []Parcel, failures int) t
 	w.wake()
 	w.mu.Unlock()
 	if news {
-		w.config.Observer.Warn(fmt.Sprintf("groups can't be sent for now: %v; they stay in the spool and are sent later", why))
+		w.config.Observer.Warn(fmt.Sprintf("groups can't be sent for now: %s; they stay in the spool and are sent later", brief(why)))
 	}
 	return wait
 }
@@ -139,7 +139,7 @@ func (w *Worker) send(ctx context.Context, p Parcel) error {
 			return err
 		}
 		op = opRefused
-		w.config.Observer.Warn(fmt.Sprintf("the server refused the group of step %d (item %q) for good: %v; it is kept in %s", p.Step, p.ItemID, err, filepath.Join(w.config.Dir, refusedFile)))
+		w.config.Observer.Warn(fmt.Sprintf("the server refused the group of step %d (item %q) for good: %s; it is kept in %s", p.Step, p.ItemID, brief(err), filepath.Join(w.config.Dir, refusedFile)))
 	}
 	if op == opSent {
 		w.mu.Lock()

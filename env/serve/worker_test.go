@@ -531,6 +531,26 @@ func TestWhatCanNotWorkIsSaidAtOnce(t *testing.T) {
 	require.ErrorContains(t, err, "a group has 5 sequences (env.group_size) and a batch of the trainer 4")
 }
 
+func TestWhatIsNoAPIServerIsSaidInOneLine(t *testing.T) {
+	a := newAPI(t)
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "<html>\n\n<title>"+strings.Repeat("no ", 500), http.StatusNotImplemented)
+	}))
+	defer page.Close()
+	other, err := client.New(client.Config{URL: page.URL})
+	require.NoError(t, err)
+	w := newWorker(a, func(c *Config) { c.Client = other })
+	w.notes.told("status 501: <html> <title>no no")
+	w.held(HoldServer)
+	w.notes.mu.Lock()
+	defer w.notes.mu.Unlock()
+	for _, text := range w.notes.texts {
+		require.NotContains(t, text, "\n")
+		require.Less(t, len(text), 600)
+	}
+	other.CloseIdle()
+}
+
 func TestATrainerThatTakesSmallerBatchesIsWaitedFor(t *testing.T) {
 	a := newAPI(t)
 	a.up()
