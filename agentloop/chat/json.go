@@ -158,6 +158,14 @@ func quote(s string) json.RawMessage { return AppendString(nil, s) }
 
 func isNull(raw []byte) bool { return len(raw) == 0 || string(raw) == "null" }
 
+// Compact returns valid JSON without insignificant white space, which may be raw itself.
+func Compact(raw []byte) []byte {
+	if isCompact(raw) {
+		return raw
+	}
+	return compact(raw)
+}
+
 // compact returns a copy without insignificant white space; raw must be valid JSON.
 func compact(raw []byte) []byte {
 	if isCompact(raw) {

@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -263,9 +262,12 @@ func matchIDs(calls []chat.ToolCall, answers []response, minted *int) {
 
 // compact returns JSON text without insignificant white space.
 func compact(text string) string {
-	var buf bytes.Buffer
-	if err := json.Compact(&buf, []byte(text)); err != nil {
+	raw := bytesOf(text)
+	if !chat.Valid(raw) {
 		return text
 	}
-	return buf.String()
+	if short := chat.Compact(raw); len(short) < len(raw) {
+		return string(short)
+	}
+	return text
 }

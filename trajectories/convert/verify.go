@@ -1,8 +1,6 @@
 package convert
 
 import (
-	"encoding/json"
-
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/trajectories"
 )
@@ -84,5 +82,5 @@ func sameText(a, b chat.Message) bool {
 }
 
 func sameJSON(a, b string) bool {
-	return a == b || json.Valid([]byte(a)) && json.Valid([]byte(b)) && compact(a) == compact(b)
+	return a == b || chat.Valid(bytesOf(a)) && chat.Valid(bytesOf(b)) && compact(a) == compact(b)
 }
