@@ -150,6 +150,7 @@ func (j *judge) messages(in Input) ([]chat.Message, error) {
 // vote is one answer of the judge.
 type vote struct {
 	score  float64
+	given  bool // there was a verdict that could be read
 	reason string
 	usage  chat.Usage // of all questions that were needed
 	calls  int
@@ -203,7 +204,7 @@ func (j *judge) ask(ctx context.Context, v *vote, messages []chat.Message, affin
 			err = fmt.Errorf("the score %s is not between %s and %s", formatFloat(value), formatFloat(j.min), formatFloat(j.max))
 		}
 		if err == nil {
-			v.score, v.reason = (value-j.min)/(j.max-j.min), reason
+			v.score, v.given, v.reason = (value-j.min)/(j.max-j.min), true, reason
 			return nil
 		}
 		unreadable = fmt.Errorf("the judge's verdict can't be read: %w; it answered %s", err, quoteShort(tail(answer.Message.Text(), 60)))
@@ -400,7 +401,11 @@ func (c *judgeClient) describe(modelName string, votes []vote) chat.Object {
 		if i > 0 {
 			list = append(list, ',')
 		}
-		list = strconv.AppendFloat(append(list, `{"score":`...), v.score, 'g', -1, 64)
+		if list = append(list, `{"score":`...); v.given {
+			list = strconv.AppendFloat(list, v.score, 'g', -1, 64)
+		} else {
+			list = append(list, "null"...)
+		}
 		if v.reason != "" {
 			list = chat.AppendString(append(list, `,"reason":`...), v.reason)
 		}

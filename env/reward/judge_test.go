@@ -10,6 +10,7 @@ import (
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/agentloop/model/modeltest"
+	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
 )
 
@@ -77,6 +78,9 @@ func TestAVerdictThatCannotBeReadIsAnErrorAfterAskingAgain(t *testing.T) {
 			_, err := s.Score(t.Context(), Input{Row: []byte(capitals), Result: said("Paris")})
 			require.ErrorContains(t, err, test.want)
 			require.Equal(t, classJudge, classOf(err))
+			var failure *env.VerifierError
+			require.ErrorAs(t, err, &failure)
+			require.Contains(t, string(failure.Details), `"votes":[{"score":null}]`, "a vote that was not given is no 0")
 			require.Equal(t, 2, server.RequestCount())
 		})
 	}

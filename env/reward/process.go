@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -54,12 +55,20 @@ type process struct {
 
 	endOnce  sync.Once
 	mu       sync.Mutex
-	pending  map[string]chan answer
-	cause    error // why the process was killed
+	pending  map[string]question
+	blamed   string // the question that the process is ended for, because it answered nothing
+	cause    error  // why the process was killed
 	reaped   bool
 	count    int64
 	lastLine atomic.Int64 // when the last line came, in nanoseconds
 	answered atomic.Int64
+	put      atomic.Int64 // questions that it took
+}
+
+// question waits for an answer; older ones have lower numbers.
+type question struct {
+	number  int64
+	waiting chan answer
 }
 
 // answer is what a program said to one question.
@@ -73,7 +82,7 @@ func startProcess(ctx context.Context, o startOptions) (*process, error) {
 	p := &process{
 		cmd: exec.Command(o.args[0], o.args[1:]...), errors: o.errors, grace: o.grace,
 		lines: make(chan []byte), hello: make(chan struct{}), ending: make(chan struct{}), done: make(chan struct{}),
-		pending: map[string]chan answer{}, slots: make(chan struct{}, max(1, o.maxInFlight)),
+		pending: map[string]question{}, slots: make(chan struct{}, max(1, o.maxInFlight)),
 	}
 	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = o.dir, o.env, o.errors
 	p.cmd.WaitDelay = 2 * time.Second // for what it may have started that keeps its standard error
@@ -194,7 +203,7 @@ func (p *process) take(line []byte) error {
 	p.lastLine.Store(time.Now().UnixNano())
 	id := object.Get("id")
 	p.mu.Lock()
-	waiting := p.pending[id.String()]
+	waiting := p.pending[id.String()].waiting
 	delete(p.pending, id.String())
 	p.mu.Unlock()
 	if waiting == nil || id.Type != gjson.String {
@@ -253,7 +262,7 @@ func (p *process) ask(ctx context.Context, in Input, timeout time.Duration) (ver
 	p.mu.Lock()
 	p.count++
 	id := "r" + strconv.FormatInt(p.count, 10)
-	p.pending[id] = waiting
+	p.pending[id] = question{p.count, waiting}
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
@@ -263,12 +272,16 @@ func (p *process) ask(ctx context.Context, in Input, timeout time.Duration) (ver
 	sent := time.Now()
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
+	late := func() error {
+		return fmt.Errorf("the reward program did not answer within %s%s", timeout, p.errors.last())
+	}
 	lines := p.lines
 	line := scoreLine(id, in, timeout)
 	for {
 		select {
 		case lines <- line:
 			lines = nil
+			p.put.Add(1)
 		case a := <-waiting:
 			return a.verdict, a.err
 		case <-p.done:
@@ -280,6 +293,9 @@ func (p *process) ask(ctx context.Context, in Input, timeout time.Duration) (ver
 			if lines != nil {
 				return verdict{}, fmt.Errorf("%w: %w", errNotAsked, p.err)
 			}
+			if p.isBlamed(id) {
+				return verdict{}, late()
+			}
 			return verdict{}, &goneError{p.err}
 		case <-ctx.Done():
 			p.forget(id)
@@ -287,13 +303,38 @@ func (p *process) ask(ctx context.Context, in Input, timeout time.Duration) (ver
 		case <-timer.C:
 			if p.lastLine.Load() >= sent.UnixNano() {
 				p.forget(id) // it answers others
-			} else if !p.kill(fmt.Errorf("the reward program answered nothing for %s and was ended", timeout)) {
-				<-p.done // another question held it up
-				return verdict{}, &goneError{p.err}
+			} else {
+				p.blame()
+				p.kill(fmt.Errorf("the reward program answered nothing for %s and was ended", timeout))
+				if !p.isBlamed(id) {
+					<-p.done // another question held it up
+					return verdict{}, &goneError{p.err}
+				}
 			}
-			return verdict{}, fmt.Errorf("the reward program did not answer within %s%s", timeout, p.errors.last())
+			return verdict{}, late()
 		}
 	}
+}
+
+// blame holds the oldest question responsible for the silence: of several whose time is up at once, whichever notices first.
+func (p *process) blame() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.blamed != "" {
+		return
+	}
+	oldest := int64(math.MaxInt64)
+	for id, q := range p.pending {
+		if q.number < oldest {
+			oldest, p.blamed = q.number, id
+		}
+	}
+}
+
+func (p *process) isBlamed(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.blamed == id
 }
 
 // forget tells the program that nobody waits for an answer any more, if it listens.
@@ -304,11 +345,10 @@ func (p *process) forget(id string) {
 	}
 }
 
-// kill ends the process and all it started. cause is what those get who wait; nil leaves it to how the process ended. It
-// returns whether this was the first cause.
-func (p *process) kill(cause error) (first bool) {
+// kill ends the process and all it started. cause is what those get who wait; nil leaves it to how the process ended.
+func (p *process) kill(cause error) {
 	p.mu.Lock()
-	if first = p.cause == nil && !p.reaped; first {
+	if p.cause == nil {
 		p.cause = cause
 	}
 	if !p.reaped { // afterwards the number may be another process's
@@ -317,7 +357,6 @@ func (p *process) kill(cause error) (first bool) {
 	p.mu.Unlock()
 	p.end()
 	_ = p.stdout.Close() // a child of the program may hold the other end
-	return first
 }
 
 // end closes the program's input.

@@ -39,6 +39,7 @@ func newProgram(p Part, lookup func(string) (string, bool)) (*program, error) {
 	one := g.start
 	one.maxInFlight = 1
 	g.alone = newWorker(&one)
+	g.alone.expendable = true
 	return g, nil
 }
 
@@ -126,6 +127,8 @@ func (g *program) close() error {
 type worker struct {
 	start *startOptions
 	load  atomic.Int64 // questions waiting or under way
+	// expendable processes are expected to end with a question: what waits for the next one does not wait longer each time.
+	expendable bool
 
 	lock      chan struct{} // held while a process starts or is replaced
 	current   *process
@@ -144,7 +147,7 @@ var errProgramClosed = errors.New("the reward program has been ended")
 func (w *worker) ask(ctx context.Context, in Input, timeout time.Duration) (verdict, error) {
 	w.load.Add(1)
 	defer w.load.Add(-1)
-	for try := 1; ; try++ {
+	for try := 1; ; {
 		p, err := w.process(ctx)
 		if err != nil {
 			return verdict{}, err
@@ -152,10 +155,13 @@ func (w *worker) ask(ctx context.Context, in Input, timeout time.Duration) (verd
 		if v, err := p.ask(ctx, in, timeout); !errors.Is(err, errNotAsked) || try == maxNotAsked {
 			return v, err
 		}
+		if p.put.Load() == 0 {
+			try++ // otherwise another question ended it, which is not held against this one
+		}
 	}
 }
 
-// maxNotAsked is how many processes may end before a question is put to them.
+// maxNotAsked is how many processes may end before any question is put to them.
 const maxNotAsked = 5
 
 // hopeless is after how many failed starts in a row questions are no longer kept waiting for the next.
@@ -176,7 +182,7 @@ func (w *worker) process(ctx context.Context) (*process, error) {
 		select {
 		case <-p.done:
 			w.current = nil
-			if w.failures++; p.answered.Load() > 0 {
+			if w.failures++; p.answered.Load() > 0 || w.expendable && p.put.Load() > 0 {
 				w.failures = 1
 			}
 			w.notBefore = time.Now().Add(backoff(w.failures))

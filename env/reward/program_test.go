@@ -218,6 +218,27 @@ func TestACrashTakesNobodyElseDown(t *testing.T) {
 	require.Equal(t, 0.75, r.score)
 }
 
+func TestManyCrashesTogetherTakeNobodyElseDown(t *testing.T) {
+	g := newTestProgram(t, "good", nil)
+	const crashes, others = 9, 4
+	var all sync.WaitGroup
+	for range crashes {
+		all.Go(func() {
+			_, err := g.try(t, "exit")
+			require.ErrorContains(t, err, "exit status 7")
+			require.NotErrorIs(t, err, errNotAsked)
+		})
+	}
+	for range others {
+		all.Go(func() {
+			r, err := g.try(t, "later 50ms")
+			require.NoError(t, err, "a rollout beside those that crash has its score")
+			require.Equal(t, 0.25, r.score)
+		})
+	}
+	all.Wait()
+}
+
 func TestAHungQuestionTimesOutAloneWhileTheProcessAnswersOthers(t *testing.T) {
 	t.Parallel()
 	g := newTestProgram(t, "good", func(p *Part) { p.Timeout = 2.5 })
@@ -357,7 +378,7 @@ func FuzzProgramLines(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line []byte, greeted bool) {
 		waiting := make(chan answer, 1)
-		p := &process{errors: &errorOutput{}, hello: make(chan struct{}), slots: make(chan struct{}, 4), pending: map[string]chan answer{"r1": waiting}}
+		p := &process{errors: &errorOutput{}, hello: make(chan struct{}), slots: make(chan struct{}, 4), pending: map[string]question{"r1": {1, waiting}}}
 		if greeted {
 			close(p.hello)
 		}

@@ -178,7 +178,7 @@ func (s *Scorer) Score(ctx context.Context, in Input) (env.Score, error) {
 	for _, p := range s.parts {
 		r, err := p.score(ctx, in)
 		if err == nil {
-			err = finite(r)
+			err = finite(p.kind, r)
 		}
 		entry := partRecord{Name: p.name, Type: p.kind, Weight: p.weight, Details: r.details}
 		all += math.Abs(p.weight)
@@ -216,13 +216,23 @@ func (s *Scorer) Score(ctx context.Context, in Input) (env.Score, error) {
 	return score, nil
 }
 
-func finite(r result) error {
+// finite makes a score that is no number a failure of the reward that gave it.
+func finite(kind string, r result) error {
+	class := classReference
+	switch kind {
+	case TypeCommand:
+		class = classCommand
+	case TypeProgram:
+		class = classProgram
+	case TypeJudge:
+		class = classJudge
+	}
 	if math.IsNaN(r.score) || math.IsInf(r.score, 0) {
-		return fmt.Errorf("the score is %v, which is not a finite number", r.score)
+		return failing(class, "the score is %v, which is not a finite number", r.score)
 	}
 	for name, v := range r.parts {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("its part %q is %v, which is not a finite number", name, v)
+			return failing(class, "its part %q is %v, which is not a finite number", name, v)
 		}
 	}
 	return nil

@@ -83,6 +83,7 @@ func TestAScriptInTheSandboxSaysTheScore(t *testing.T) {
 				var failure *env.VerifierError
 				require.ErrorAs(t, err, &failure)
 				require.False(t, failure.Infrastructure)
+				require.Equal(t, classCommand, failure.Class)
 				return
 			}
 			require.NoError(t, err)
