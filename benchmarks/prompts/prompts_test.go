@@ -111,6 +111,10 @@ func TestBadRowsAreNamedAndEndTheRunOrAreLeftOutAndCounted(t *testing.T) {
 			require.Equal(t, 2, code, output)
 			require.Contains(t, output, test.want)
 			require.Regexp(t, `rows\.jsonl, (row|line) 2`, output)
+			require.Contains(t, output, "env.on_bad_row: skip leaves such rows out")
+			if name == "a gigantic row" {
+				require.Contains(t, output, "env.max_row_bytes")
+			}
 			for _, r := range server.Requests() {
 				require.Equal(t, "GET", r.Method, "nothing is paid for before the dataset is known to be sound")
 			}

@@ -30,7 +30,7 @@ func (s *source) items(ctx context.Context) iter.Seq2[dataset.KeyedRow, error] {
 		var last error
 		for row, err := range rows {
 			if err != nil {
-				yield(dataset.KeyedRow{}, err)
+				yield(dataset.KeyedRow{}, advise(err))
 				return
 			}
 			if seen++; seen <= s.own.Offset {
@@ -63,4 +63,16 @@ func (s *source) items(ctx context.Context) iter.Seq2[dataset.KeyedRow, error] {
 			yield(dataset.KeyedRow{}, errors.New("the dataset has no rows"))
 		}
 	}
+}
+
+// advise adds which settings let a row that can't be read pass.
+func advise(err error) error {
+	var problem *dataset.Problem
+	if !errors.As(err, &problem) || !problem.Skippable {
+		return err
+	}
+	if errors.Is(err, dataset.ErrRowTooLarge) {
+		return fmt.Errorf("%w (env.max_row_bytes is the limit; env.on_bad_row: skip leaves such rows out)", err)
+	}
+	return fmt.Errorf("%w (env.on_bad_row: skip leaves such rows out)", err)
 }

@@ -293,6 +293,7 @@ func (p *pass) file(f *dataFile) error {
 // skip leaves out a bad row, or ends the pass.
 func (p *pass) skip(problem *Problem) error {
 	if p.d.options.OnBadRow != BadRowSkips {
+		problem.Skippable = true
 		return problem
 	}
 	p.position++

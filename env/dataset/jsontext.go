@@ -45,7 +45,7 @@ func (t *jsonText) object(src []byte) ([]byte, error) {
 	t.members, t.notFinite, t.doubled = t.members[:0], "", false
 	t.space()
 	if t.pos < len(src) && src[t.pos] != '{' {
-		return nil, fmt.Errorf("want a JSON object, got %s%s", kindOf(src[t.pos]), excerpt(src))
+		return nil, fmt.Errorf("want a JSON object, got %s%s", kindOf(src[t.pos:]), excerpt(src))
 	}
 	if err := t.value(0); err != nil {
 		return nil, err
@@ -57,17 +57,18 @@ func (t *jsonText) object(src []byte) ([]byte, error) {
 	return bytes.Clone(t.out), nil
 }
 
-func kindOf(c byte) string {
-	switch {
+// kindOf names what text that is no object begins with.
+func kindOf(text []byte) string {
+	switch c := text[0]; {
 	case c == '[':
 		return "an array"
 	case c == '"':
 		return "a string"
 	case c == '-' || c >= '0' && c <= '9':
 		return "a number"
-	case c == 't' || c == 'f':
+	case bytes.HasPrefix(text, []byte("true")), bytes.HasPrefix(text, []byte("false")):
 		return "true or false"
-	case c == 'n':
+	case bytes.HasPrefix(text, []byte("null")):
 		return "null"
 	}
 	return "something that isn't JSON"

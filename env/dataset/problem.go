@@ -30,6 +30,8 @@ type Problem struct {
 	Err    error  // what is wrong
 	// Kept is true for a remark about a row that is nevertheless delivered, such as a key that stands twice in an object.
 	Kept bool
+	// Skippable is true for a row that ended the pass only because bad rows are not left out (Options.OnBadRow).
+	Skippable bool
 }
 
 // Error names the place and the cause.

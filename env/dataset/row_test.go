@@ -93,3 +93,13 @@ func FuzzDigestsAreThoseOfTheirCanonicalText(f *testing.F) {
 		require.Equal(t, row.Digest(), canonical.Digest())
 	})
 }
+
+func TestALineThatOnlyBeginsLikeALiteralIsNotCalledOne(t *testing.T) {
+	for line, want := range map[string]string{
+		"null": "got null", "true": "got true or false", "nothing": "got something that isn't JSON", "not json": "got something that isn't JSON", "-1": "got a number",
+	} {
+		var text jsonText
+		_, err := text.object([]byte(line))
+		require.ErrorContains(t, err, want, line)
+	}
+}
