@@ -100,6 +100,7 @@ type commandConn struct {
 	in      io.WriteCloser
 	out     io.ReadCloser
 	said    *lastWords
+	silent  chan struct{} // closed when it can't say any more
 	close   func() error
 }
 
@@ -131,10 +132,11 @@ func dialCommand(ctx context.Context, name string, args []string) (net.Conn, err
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	c := &commandConn{command: exec.Command(name, args...), said: &lastWords{}}
-	c.command.Stderr = c.said
-	c.command.WaitDelay = commandWait
-	var err error
+	c := &commandConn{command: exec.Command(name, args...), said: &lastWords{}, silent: make(chan struct{})}
+	complaints, err := c.command.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
 	if c.in, err = c.command.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -144,6 +146,10 @@ func dialCommand(ctx context.Context, name string, args []string) (net.Conn, err
 	if err := c.command.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
+	go func() { // until the program has ended, or Wait closes the pipe
+		defer close(c.silent)
+		_, _ = io.Copy(c.said, complaints)
+	}()
 	c.close = sync.OnceValue(c.end)
 	return c, nil
 }
@@ -154,16 +160,31 @@ func (c *commandConn) end() error {
 	_ = c.out.Close() // likewise
 	timer := time.AfterFunc(commandWait, func() { _ = c.command.Process.Kill() })
 	defer timer.Stop()
+	select {
+	case <-c.silent:
+	case <-time.After(2 * commandWait): // something it started lives on
+	}
 	_ = c.command.Wait() // how it ended does not matter any more
+	<-c.silent
 	return nil
+}
+
+// explain adds what the program said to an error, which may come before its last words.
+func (c *commandConn) explain(err error) error {
+	select {
+	case <-c.silent:
+	case <-time.After(time.Second):
+	}
+	if said := c.said.String(); said != "" {
+		return fmt.Errorf("%w (%s said: %s)", err, c.command.Args[0], said)
+	}
+	return err
 }
 
 func (c *commandConn) Read(p []byte) (int, error) {
 	n, err := c.out.Read(p)
 	if err != nil {
-		if said := c.said.String(); said != "" {
-			err = fmt.Errorf("%w (%s said: %s)", err, c.command.Args[0], said)
-		}
+		err = c.explain(err)
 	}
 	return n, err
 }
@@ -171,9 +192,7 @@ func (c *commandConn) Read(p []byte) (int, error) {
 func (c *commandConn) Write(p []byte) (int, error) {
 	n, err := c.in.Write(p)
 	if err != nil {
-		if said := c.said.String(); said != "" {
-			err = fmt.Errorf("%w (%s said: %s)", err, c.command.Args[0], said)
-		}
+		err = c.explain(err)
 	}
 	return n, err
 }
