@@ -165,6 +165,14 @@ func (d *decoder) shareGPT(record []byte, place string) (*Row, error) {
 	if !isList(list) {
 		return nil, errors.New("it has no conversations")
 	}
+	if speaksInRoles(list) {
+		messages, err := readMessages(list)
+		if err != nil {
+			return nil, err
+		}
+		row, err := assemble(record, "conversations", messages, place)
+		return row, err
+	}
 	var failure error
 	chat.EachElement(list, func(t []byte) bool {
 		from, value := memberOf(t, "from"), memberOf(t, "value")
@@ -210,6 +218,11 @@ func readMessages(list []byte) ([]chat.Message, error) {
 		o = slices.DeleteFunc(o, func(f chat.Field) bool {
 			return isNull(f.Value) && f.Key != "content" || f.Key == "tool_calls" && string(f.Value) == "[]"
 		})
+		if err := plainCalls(&o); err != nil {
+			failure = fmt.Errorf("message %d: %w", len(messages), err)
+			return false
+		}
+		plainRole(&o)
 		text = o.Append(text[:0])
 		m, err := chat.DecodeValid(text)
 		if err != nil {

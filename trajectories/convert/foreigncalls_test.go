@@ -1,0 +1,62 @@
+package convert
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestToolCallsOfForeignRowsAreReadOrTheLineIsBroken(t *testing.T) {
+	const call = `{"id":"1","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}`
+	const packed = `"{\"id\":\"1\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":{\"x\":1}}}"`
+	tests := map[string]struct{ calls, wrong string }{
+		"as OpenAI writes them":   {"[" + call + "]", ""},
+		"arguments as an object":  {`[{"id":"1","type":"function","function":{"name":"f","arguments":{"x":1}}}]`, ""},
+		"each in a text":          {"[" + packed + "]", ""},
+		"the list in a text":      {`"[` + packed[1:len(packed)-1] + `]"`, ""},
+		"without function":        {`[{"id":"1","name":"f","arguments":{"x":1}}]`, ""},
+		"a function's name alone": {`[{"id":"1","function":"f"}]`, "tool call 0: it names no function"},
+		"no name":                 {`[{"id":"1"}]`, "tool call 0: it names no function"},
+		"a text that is no JSON":  {`"f(1)"`, "tool_calls: the text is no JSON"},
+		"no list":                 {`{"name":"f"}`, "tool_calls: want a list"},
+		"numbers":                 {`[1]`, "tool call 0: want an object"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			messages, err := readMessages([]byte(`[{"role":"user","content":"q"},{"role":"assistant","content":null,"tool_calls":` + test.calls + `}]`))
+			if test.wrong != "" {
+				require.ErrorContains(t, err, "message 1: "+test.wrong)
+				return
+			}
+			require.NoError(t, err)
+			calls := messages[1].ToolCalls()
+			require.Len(t, calls, 1)
+			require.Equal(t, "1", calls[0].ID)
+			require.Equal(t, "f", calls[0].Name)
+			require.Equal(t, `{"x":1}`, calls[0].Arguments)
+		})
+	}
+	for _, none := range []string{`""`, `"[]"`, `[]`, `null`} {
+		messages, err := readMessages([]byte(`[{"role":"assistant","content":"a","tool_calls":` + none + `}]`))
+		require.NoError(t, err, none)
+		require.Empty(t, messages[0].ToolCalls(), none)
+	}
+}
+
+func TestConversationsOfRolesAndForeignRolesAreRead(t *testing.T) {
+	d := &decoder{}
+	for name, text := range map[string]string{
+		"roles and contents in conversations": `{"conversations":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}`,
+		"roles of ShareGPT":                   `{"conversations":[{"role":"human","content":"q"},{"role":"gpt","content":"a"}]}`,
+		"pairs of from and value":             `{"conversations":[{"from":"human","value":"q"},{"from":"gpt","value":"a"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			row, err := d.shareGPT([]byte(text), "f:1")
+			require.NoError(t, err)
+			require.Len(t, row.Rollout.Messages, 2)
+			require.Equal(t, "user", string(row.Rollout.Messages[0].Role()))
+			require.Equal(t, "assistant", string(row.Rollout.Messages[1].Role()))
+			require.Equal(t, "a", row.Rollout.Messages[1].Text())
+		})
+	}
+}
