@@ -3,7 +3,9 @@ package trajectories
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/tidwall/gjson"
 )
@@ -14,10 +16,14 @@ const digestDigits = 12
 
 // ShortItemID is an item's id for people. Items that are known by their content have a
 // digest for an id, which is cut; what follows it ("#2", of a row that occurs twice)
-// stays. Other ids are returned as they are.
+// stays. Other ids are returned as they are, quoted where they hold what a terminal obeys
+// or doesn't show.
 func ShortItemID(id string) string {
 	digits, found := strings.CutPrefix(id, "sha256:")
 	if !found {
+		if hidden := func(r rune) bool { return !unicode.IsPrint(r) }; strings.ContainsFunc(id, hidden) {
+			return strconv.Quote(id)
+		}
 		return id
 	}
 	n := 0

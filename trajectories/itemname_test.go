@@ -18,6 +18,8 @@ func TestItemsKnownByTheirContentHaveShortNames(t *testing.T) {
 		"a name":                       {"fix-git", `{"row":17}`, "fix-git", "fix-git"},
 		"almost a digest":              {digest + "0", `{"row":1}`, digest + "0", digest + "0"},
 		"no digits":                    {"sha256:xyz", `{"row":1}`, "sha256:xyz", "sha256:xyz"},
+		"what a terminal obeys":        {"a\x1b[2Jb", ``, `"a\x1b[2Jb"`, `"a\x1b[2Jb"`},
+		"letters of any language":      {"größe-名前", ``, "größe-名前", "größe-名前"},
 		"nothing":                      {"", `{"row":1}`, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
