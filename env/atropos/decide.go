@@ -266,6 +266,9 @@ func (s *State) WorkerStatus(envID int64, now time.Time) (EnvStatus, *Event, err
 	w := s.Workers[index]
 	reply := EnvStatus{CurrentStep: s.Step, MaxGroupSize: max(1, s.sizes.largest())}
 	reply.EnvWeight, reply.UnallocatedFraction = s.weights(w, now)
+	// With minimums it may be the share of one worker that is missing: more of another's
+	// groups would not help.
+	reply.BatchStuck = s.isStuck() && reply.UnallocatedFraction == 1
 
 	own := s.senders[sender{true, envID}]
 	if own == nil {
@@ -371,6 +374,7 @@ func (s *State) Form(now time.Time) *Event {
 			break
 		}
 	}
+	s.stuck = len(event.Batches) == 0 && sequences(rest) >= size
 	if len(event.Batches) == 0 {
 		return nil
 	}

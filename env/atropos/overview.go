@@ -1,6 +1,12 @@
 package atropos
 
-import "time"
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Held counts the groups that are taken and not delivered.
 func (s *State) Held() Amount {
@@ -51,6 +57,32 @@ func (s *State) Status() Status {
 	return Status{s.Step, int64(len(s.Queue))}
 }
 
+// isStuck says whether the trainer asked in vain though there are enough sequences.
+func (s *State) isStuck() bool { return s.stuck && s.sizes.Sequences >= s.Trainer.BatchSize }
+
+// whyStuck says why the queue gives no batch, or "" when it does or is too small.
+func (s *State) whyStuck(now time.Time) string {
+	if !s.isStuck() {
+		return ""
+	}
+	const listed = 8
+	var sizes []string
+	for _, size := range slices.Sorted(maps.Keys(s.sizes.bySize)) {
+		if len(sizes) == listed {
+			sizes = append(sizes, "…")
+			break
+		}
+		sizes = append(sizes, fmt.Sprintf("%d of %d", s.sizes.bySize[size], size))
+	}
+	text := fmt.Sprintf("no groups add up to %d sequences: %s", s.Trainer.BatchSize, strings.Join(sizes, ", "))
+	for i, w := range s.Workers {
+		if w.MinBatchAllocation != nil && s.alive(int64(i), now) {
+			return text + "; minimum allocations have to be met as well"
+		}
+	}
+	return text
+}
+
 // Overview describes the state; what the server knows besides is for it to fill in.
 func (s *State) Overview(now time.Time) *Overview {
 	o := &Overview{Generation: s.Generation, Registered: s.Registered, Started: s.Started, CurrentStep: s.Step, Queue: s.sizes.Amount,
@@ -64,6 +96,7 @@ func (s *State) Overview(now time.Time) *Overview {
 			}
 		}
 	}
+	o.Stuck = s.whyStuck(now)
 	for _, b := range s.Batches {
 		state := "ready"
 		switch {

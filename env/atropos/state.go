@@ -24,6 +24,7 @@ type State struct {
 	sizes   tally
 	senders map[sender]*tally // of the queue
 	runtime []workerRuntime   // by worker, not saved
+	stuck   bool              // the trainer's last question found enough sequences and no batch; not saved
 	dropped func(*Entry)
 }
 
@@ -389,6 +390,7 @@ func (s *State) applyReset() {
 	kept := s.Trainer
 	s.Trainer = Registration{BatchSize: -1, NumSteps: -1, MaxTokenLen: kept.MaxTokenLen, CheckpointDir: kept.CheckpointDir, SaveCheckpointInterval: kept.SaveCheckpointInterval}
 	s.Workers, s.runtime, s.Queue, s.Batches = nil, nil, nil, nil
+	s.stuck = false
 	s.sizes, s.senders = tally{}, map[sender]*tally{}
 }
 

@@ -3,6 +3,7 @@ package atropos
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -219,4 +220,43 @@ func TestASnapshotThatContradictsItselfIsRefused(t *testing.T) {
 	_, err = RestoreState(Rules{}, []byte(`{`))
 	var syntax *json.SyntaxError
 	require.True(t, errors.As(err, &syntax))
+}
+
+func TestAQueueThatGivesNoBatchSaysSo(t *testing.T) {
+	now := clockless(0)
+	s := NewState(Rules{}, "g")
+	_, err := s.Register(Registration{BatchSize: 8})
+	require.NoError(t, err)
+	s.Start()
+	s.RegisterWorker(EnvRegistration{DesiredName: "e", Weight: 1, MaxTokenLength: 1, GroupSize: 4}, now)
+	asked := func() (stuck bool) {
+		s.Form(now)
+		status, _, err := s.WorkerStatus(0, now)
+		require.NoError(t, err)
+		text, err := status.MarshalJSON()
+		require.NoError(t, err)
+		require.Equal(t, status.BatchStuck, strings.Contains(string(text), "batch_stuck"))
+		require.Equal(t, status.BatchStuck, s.Overview(now).Stuck != "")
+		return status.BatchStuck
+	}
+	add := func(size int64) { s.Add([]*Entry{entry(size, nil)}, false, "", "", now) }
+	add(5)
+	require.False(t, asked(), "there is not enough yet")
+	add(7)
+	add(5)
+	require.True(t, asked())
+	require.Equal(t, "no groups add up to 8 sequences: 2 of 5, 1 of 7", s.Overview(now).Stuck)
+	add(3)
+	require.False(t, asked(), "5 and 3 are a batch")
+	add(5)
+	require.True(t, asked())
+	half := 0.5
+	s.RegisterWorker(EnvRegistration{DesiredName: "m", Weight: 1, MaxTokenLength: 1, GroupSize: 4, MinBatchAllocation: &half}, now)
+	s.Form(now)
+	status, _, err := s.WorkerStatus(0, now)
+	require.NoError(t, err)
+	require.False(t, status.BatchStuck, "the share of another is missing")
+	require.Contains(t, s.Overview(now).Stuck, "minimum allocations")
+	s.Reset()
+	require.Empty(t, s.Overview(now).Stuck)
 }

@@ -85,6 +85,9 @@ type EnvStatus struct {
 	SelfQueueSize       int64   `json:"self_queue_size"`      // of these, groups of the asking worker
 	MaxGroupSize        int64   `json:"max_group_size"`       // sequences of the largest queued group
 	EnvWeight           float64 `json:"env_weight"`
+	// BatchStuck says that there are enough sequences for a batch and no groups that add
+	// up to one: more are needed. Not in the original; only sent when true.
+	BatchStuck bool `json:"batch_stuck"`
 }
 
 // MarshalJSON writes fractions with a point, as clients of the original see them.
@@ -102,6 +105,10 @@ func (s EnvStatus) MarshalJSON() ([]byte, error) {
 	e.int(s.MaxGroupSize)
 	e.key("env_weight")
 	e.float(s.EnvWeight)
+	if s.BatchStuck {
+		e.key("batch_stuck")
+		e.raw(json.RawMessage("true"))
+	}
 	return append(e.dst, '}'), e.err
 }
 
@@ -142,6 +149,7 @@ type Overview struct {
 	Buffered      Amount           `json:"buffered"`    // waiting for groups that fill up their worker's group size
 	Undelivered   Amount           `json:"undelivered"` // in batches that are formed and not delivered
 	Unbatchable   Amount           `json:"unbatchable"` // in the queue, larger than a batch
+	Stuck         string           `json:"stuck"`       // why so many sequences make no batch, or ""
 	Batches       []BatchOverview  `json:"batches"`
 	Workers       []WorkerOverview `json:"workers"`
 	Rates         Rates            `json:"rates"`

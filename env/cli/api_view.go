@@ -81,6 +81,9 @@ func apiView(url string, o *atropos.Overview, columns int) []viewLine {
 	if o.Trainer != nil && o.Trainer.BatchSize > 0 && !allSteps(o) {
 		say(plainTone, "next batch", "%s", nextBatchText(o))
 	}
+	if o.Stuck != "" {
+		say(warnTone, "stuck", "%s", printable(o.Stuck))
+	}
 	say(plainTone, "queue", "%s", amountText(o.Queue))
 	if o.Buffered.Groups > 0 {
 		say(plainTone, "buffered", "%s · incomplete", amountText(o.Buffered))

@@ -40,6 +40,7 @@ func fullOverview() *atropos.Overview {
 			{EnvID: 4, Name: "old_0", Connected: true, SilentSeconds: 90_000, Weight: 1, GroupSize: 4},
 		},
 		Problem: "the disk is full",
+		Stuck:   "no groups add up to 64 sequences: 8 of 5, 1 of 8",
 	}
 }
 
@@ -48,6 +49,7 @@ func TestTheViewOfAServer(t *testing.T) {
 PROBLEM     the disk is full
 trainer     step 3 of 10 · batches of 64, at most 4096 tokens
 next batch  [##########..........] 32 of 64 sequences · full in 4s at this rate
+stuck       no groups add up to 64 sequences: 8 of 5, 1 of 8
 queue       9 groups · 48 sequences · 9600 tokens · 26.9 kB
 buffered    1 group · 1 sequence · 200 tokens · 721 bytes · incomplete
 too large   1 group · 16 sequences · 900 tokens · 2.0 kB of the queue: larger than a batch

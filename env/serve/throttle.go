@@ -55,6 +55,7 @@ const (
 	HoldTrainer Hold = "waiting for the trainer"
 	HoldBusy    Hold = "all workers are busy"
 	HoldQueue   Hold = "the trainer has enough (max_batches_offpolicy)"
+	HoldStuck   Hold = "the queued groups don't add up to a batch, however many there are"
 	HoldShare   Hold = "other workers have claimed whole batches (min_batch_allocation)"
 	HoldBatch   Hold = "a batch of the trainer is smaller than a group"
 	HoldEval    Hold = "evaluating"
@@ -62,9 +63,10 @@ const (
 )
 
 // Decide says how many groups may start. The arithmetic is that of the original
-// framework, with two differences: groups that are on their way to the queue count
-// as if they were in it, and groups under way are never stopped when the limit falls
-// below them.
+// framework, with three differences: groups that are on their way to the queue count
+// as if they were in it, groups under way are never stopped when the limit falls
+// below them, and as many batches again may wait while the queued groups don't add up
+// to one, since the trainer could otherwise never go on.
 func (t Throttle) Decide(s Situation) Decision {
 	if s.Registered && t.LastStep > 0 && s.Status.CurrentStep >= t.LastStep {
 		return Decision{Why: HoldEnd, Done: true}
@@ -79,7 +81,8 @@ func (t Throttle) Decide(s Situation) Decision {
 	}
 	size, batch := int64(t.GroupSize), s.BatchSize
 	queue := s.Status.QueueSize + int64(s.Waiting)
-	if t.LastStep > 0 && s.Status.CurrentStep+(queue+int64(s.Running))*size/batch >= t.LastStep {
+	stuck := s.Status.BatchStuck && !s.Away
+	if t.LastStep > 0 && !stuck && s.Status.CurrentStep+(queue+int64(s.Running))*size/batch >= t.LastStep {
 		return Decision{Why: HoldEnd}
 	}
 	limit, why := int64(t.MaxGroups), HoldBusy
@@ -94,6 +97,9 @@ func (t Throttle) Decide(s Situation) Decision {
 	}
 	most, whyMost := limit, why // what a minimum may raise the limit to
 	available := t.available(s) / size
+	if stuck {
+		available *= 2
+	}
 	spool := int64(0)
 	if s.Away {
 		spool = int64(t.SpoolGroups)
@@ -105,6 +111,8 @@ func (t Throttle) Decide(s Situation) Decision {
 			why = HoldServer
 		case available == 0:
 			why = HoldShare
+		case stuck:
+			why = HoldStuck
 		default:
 			why = HoldQueue
 		}

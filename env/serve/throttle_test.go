@@ -69,6 +69,12 @@ func TestHowManyGroupsMayStart(t *testing.T) {
 		"a server that is away allows what it did":      {nil, func(s *Situation) { s.Away, s.Status.QueueSize = true, 10 }, Decision{Room: 2, Why: HoldServer}},
 		"and what the spool may hold":                   {func(t *Throttle) { t.SpoolGroups = 5 }, func(s *Situation) { s.Away, s.Status.QueueSize, s.Waiting = true, 10, 2 }, Decision{Room: 5, Why: HoldServer}},
 		"the spool counts for nothing else":             {func(t *Throttle) { t.SpoolGroups = 5 }, func(s *Situation) { s.Status.QueueSize, s.Waiting = 10, 2 }, Decision{Why: HoldQueue}},
+		"groups that don't add up need more of them":    {nil, func(s *Situation) { s.Status.QueueSize, s.Status.BatchStuck = 20, true }, Decision{Room: 4, Why: HoldStuck}},
+		"but not without end":                           {nil, func(s *Situation) { s.Status.QueueSize, s.Status.BatchStuck = 24, true }, Decision{Why: HoldStuck}},
+		"they are not enough for the last step": {func(t *Throttle) { t.LastStep = 10 }, func(s *Situation) {
+			s.Status = atropos.EnvStatus{CurrentStep: 8, QueueSize: 13, UnallocatedFraction: 1, BatchStuck: true}
+		}, Decision{Room: 8, Why: HoldBusy}},
+		"what a server that is away said is not enough": {nil, func(s *Situation) { s.Away, s.Status.QueueSize, s.Status.BatchStuck = true, 20, true }, Decision{Why: HoldServer}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, settings(c.settings).Decide(situation(c.situation)))

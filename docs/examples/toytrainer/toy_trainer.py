@@ -437,6 +437,8 @@ class Trainer:
             status, _ = self.server.json("GET", "/overview")
             workers = sum(worker["alive"] for worker in status["workers"])
             text += ": %d of %d sequences are there, %d worker%s" % (status["queue"]["sequences"], self.options.batch_size, workers, "" if workers == 1 else "s")
+            if status.get("stuck"):
+                text += "; " + status["stuck"]
             if status["problem"]:
                 text += "; the server has a problem: " + status["problem"]
         except Refused:

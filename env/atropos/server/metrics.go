@@ -54,6 +54,7 @@ func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) error {
 	e.amounts("held", "Groups that are taken and not delivered, by where they are.", []labelled{
 		{"queue", o.Queue}, {"buffer", o.Buffered}, {"batch", o.Undelivered}})
 	e.Metric("hermes_api_unbatchable_groups", "gauge", "Queued groups that are larger than a batch.", float64(o.Unbatchable.Groups))
+	e.Metric("hermes_api_stuck", "gauge", "1 when there are enough sequences for a batch and no groups add up to one.", truth(o.Stuck != ""))
 	e.Metric("hermes_api_accepted_groups_total", "counter", "Groups taken since the start.", float64(o.Totals.Groups))
 	e.Metric("hermes_api_accepted_sequences_total", "counter", "Sequences taken since the start.", float64(o.Totals.Sequences))
 	e.Metric("hermes_api_accepted_tokens_total", "counter", "Tokens taken since the start.", float64(o.Totals.Tokens))
