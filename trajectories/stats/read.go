@@ -28,6 +28,10 @@ func (c *Collector) File(ctx context.Context, path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	var in io.Reader = f
+	var magic [4]byte
+	if n, _ := f.ReadAt(magic[:], 0); string(magic[:n]) == "PAR1" {
+		return fmt.Errorf("read %s: it is a Parquet file and not JSON Lines: make one with hermes-env convert %s --to messages --out FILE.jsonl", path, path)
+	}
 	switch {
 	case strings.HasSuffix(path, ".gz"):
 		z, err := gzip.NewReader(f)

@@ -33,7 +33,7 @@ func (c *Collector) Line(line []byte) error {
 		return errors.New("not a JSON object")
 	case v.Get("conversations").IsArray():
 		c.add(fromShareGPT(v))
-	case v.Get("rollout_id").Exists() && v.Get("step").Exists():
+	case v.Get("rollout_id").Exists() && v.Get("step").Exists() && !v.Get("prompt_tokens").Exists(): // convert's rows have tokens beside, not in usage
 		r, err := trajectories.DecodeRollout(line)
 		if err != nil {
 			return err
@@ -221,6 +221,16 @@ func fromMessages(v gjson.Result) (row, error) {
 	if p := v.Get("passed"); p.IsBool() {
 		passed := p.Bool()
 		r.passed = &passed
+	}
+	if r.id == "" {
+		r.id = v.Get("rollout_id").String()
+	}
+	r.stop = v.Get("stop_reason").String()
+	if prompt, completion := v.Get("prompt_tokens"), v.Get("completion_tokens"); prompt.Type == gjson.Number && completion.Type == gjson.Number {
+		r.tokens, r.prompt, r.completion = true, prompt.Int(), completion.Int()
+	}
+	if own := r.metadata; own.Type == gjson.String {
+		r.metadata = gjson.Parse(own.Str)
 	}
 	var messages []chat.Message
 	var failure error

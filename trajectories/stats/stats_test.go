@@ -233,3 +233,18 @@ func FuzzNoLineBreaksTheCollector(f *testing.F) {
 		require.NoError(t, err)
 	})
 }
+
+func TestConvertedMessagesKeepTheirTokens(t *testing.T) {
+	c := New(Config{})
+	require.NoError(t, c.Line([]byte(`{"messages":[{"role":"user","content":"q","tool_calls":null,"tool_call_id":null},{"role":"assistant","content":"a","tool_calls":null}],"rollout_id":"r1","item_id":"i","step":0,"attempt":0,"outcome":"scored","score":1.0,"stop_reason":"natural","prompt_tokens":7,"completion_tokens":3,"metadata":"{}"}`)))
+	result := c.Result()
+	require.InDelta(t, 7, result.PromptTokens.Mean, 0)
+	require.InDelta(t, 3, result.CompletionTokens.Mean, 0)
+	require.Equal(t, 1, result.Rows)
+}
+
+func TestAParquetFileIsNotTakenForBrokenLines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rows.parquet")
+	require.NoError(t, os.WriteFile(path, []byte("PAR1\n\n\nPAR1"), 0o600))
+	require.ErrorContains(t, New(Config{}).File(t.Context(), path), "hermes-env convert")
+}
