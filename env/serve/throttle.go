@@ -55,7 +55,7 @@ const (
 	HoldTrainer Hold = "waiting for the trainer"
 	HoldBusy    Hold = "all workers are busy"
 	HoldQueue   Hold = "the trainer has enough (max_batches_offpolicy)"
-	HoldStuck   Hold = "the queued groups don't add up to a batch, however many there are"
+	HoldStuck   Hold = "no queued groups add up to a batch: a larger batch_size of the trainer helps"
 	HoldShare   Hold = "other workers have claimed whole batches (min_batch_allocation)"
 	HoldBatch   Hold = "a batch of the trainer is smaller than a group"
 	HoldEval    Hold = "evaluating"

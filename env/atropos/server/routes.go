@@ -47,7 +47,7 @@ func (s *Server) Handler() http.Handler {
 		"/metrics":          {http.MethodGet, s.metrics, false},
 		"/healthz":          {http.MethodGet, s.healthz, true},
 	}
-	token := sha256.Sum256([]byte("Bearer " + s.config.Token))
+	token := sha256.Sum256([]byte(s.config.Token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.config.NoCORS && cors(w, r) {
 			return
@@ -67,7 +67,7 @@ func (s *Server) Handler() http.Handler {
 			return
 		}
 		if s.config.Token != "" && !found.open {
-			given := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+			given := sha256.Sum256([]byte(bearer(r.Header.Get("Authorization"))))
 			if subtle.ConstantTimeCompare(given[:], token[:]) != 1 {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 				s.fail(w, r, &statusError{code: http.StatusUnauthorized, detail: "this server asks for a token: send it as Authorization: Bearer TOKEN"})
@@ -339,4 +339,14 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 	return reply(w, struct {
 		Status string `json:"status"`
 	}{"ok"})
+}
+
+// bearer returns the token of an Authorization header, or "". The name of the scheme
+// is written in any case (RFC 9110, 11.1).
+func bearer(header string) string {
+	scheme, token, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
 }

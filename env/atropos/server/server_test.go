@@ -391,6 +391,9 @@ func TestTokens(t *testing.T) {
 	require.Equal(t, "Bearer", a.header.Get("WWW-Authenticate"))
 	require.Equal(t, 401, f.do("GET", "/status", "", "Authorization", "Bearer wrong").code)
 	require.Equal(t, 200, f.do("GET", "/status", "", "Authorization", "Bearer secret").code)
+	require.Equal(t, 200, f.do("GET", "/status", "", "Authorization", "bearer  secret").code, "schemes have no case")
+	require.Equal(t, 401, f.do("GET", "/status", "", "Authorization", "Basic secret").code)
+	require.Equal(t, 401, f.do("GET", "/status", "", "Authorization", "secret").code)
 	require.Equal(t, `{"status":"ok"}`, f.get("/healthz"))
 }
 
