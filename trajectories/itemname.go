@@ -37,14 +37,15 @@ func ShortItemID(id string) string {
 }
 
 // ItemName is an item's id for people, after the number of its row where the id says
-// nothing and the metadata of the rollout has one.
+// nothing and the metadata of the rollout has one. People count rows from 1, as error
+// messages do; the metadata counts from 0.
 func ItemName(id string, metadata json.RawMessage) string {
 	short := ShortItemID(id)
 	if short == id {
 		return id
 	}
 	if row := gjson.GetBytes(metadata, "row"); row.Type == gjson.Number {
-		return fmt.Sprintf("row %d (%s)", row.Int(), short)
+		return fmt.Sprintf("row %d (%s)", row.Int()+1, short)
 	}
 	return short
 }

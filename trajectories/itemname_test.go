@@ -11,8 +11,8 @@ import (
 func TestItemsKnownByTheirContentHaveShortNames(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0123456789abcdef", 4)
 	for name, c := range map[string]struct{ id, metadata, short, name string }{
-		"a digest":                     {digest, `{"row":17,"x":1}`, "sha256:0123456789ab…", "row 17 (sha256:0123456789ab…)"},
-		"one of a row that is doubled": {digest + "#2", `{"row":18}`, "sha256:0123456789ab…#2", "row 18 (sha256:0123456789ab…#2)"},
+		"a digest":                     {digest, `{"row":17,"x":1}`, "sha256:0123456789ab…", "row 18 (sha256:0123456789ab…)"},
+		"one of a row that is doubled": {digest + "#2", `{"row":18}`, "sha256:0123456789ab…#2", "row 19 (sha256:0123456789ab…#2)"},
 		"a digest without a row":       {digest, ``, "sha256:0123456789ab…", "sha256:0123456789ab…"},
 		"a row that is no number":      {digest, `{"row":"x"}`, "sha256:0123456789ab…", "sha256:0123456789ab…"},
 		"a name":                       {"fix-git", `{"row":17}`, "fix-git", "fix-git"},

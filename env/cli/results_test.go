@@ -52,7 +52,11 @@ func TestAReportOfAnOracleSaysWhatItIs(t *testing.T) {
 func TestStatsDescribeRunsAndFiles(t *testing.T) {
 	p := newProgram(t)
 	p.evaluated("out")
-	for _, source := range []string{"out", "out/rollouts.jsonl", "out/trajectories.jsonl", "out/samples.jsonl"} {
+	for _, args := range [][]string{{"out", "--to", "messages", "-o", "folder", "--encoding", "parquet"}, {"out", "--to", "sharegpt", "-o", "rows.parquet"}} {
+		code, _, stderr := p.run(append([]string{"convert"}, args...)...)
+		require.Equal(t, cli.ExitOK, code, stderr)
+	}
+	for _, source := range []string{"out", "out/rollouts.jsonl", "out/trajectories.jsonl", "out/samples.jsonl", "folder", "rows.parquet"} {
 		code, stdout, stderr := p.run("stats", source)
 		require.Equal(t, cli.ExitOK, code, stderr)
 		require.Contains(t, stdout, "rows         8 of 4 items", source)
@@ -156,7 +160,7 @@ func TestWrongInputIsExplained(t *testing.T) {
 		{[]string{"report", "runs/one", "--size", "0"}, "want a number from 1"},
 		{[]string{"report", "runs/one", "--price-prompt", "-1"}, "want a price in USD"},
 		{[]string{"stats", "nowhere"}, "nowhere does not exist"},
-		{[]string{"stats", "empty"}, "holds no run and no rollouts.jsonl"},
+		{[]string{"stats", "empty"}, "holds no run and no .jsonl, .parquet or .json file"},
 		{[]string{"stats", "file.jsonl"}, "line 1: neither a rollout nor"},
 		{[]string{"stats", "runs/one", "--top", "0"}, "want 1 to 1000"},
 		{[]string{"compare", "runs/one", "empty"}, "runs near it"},

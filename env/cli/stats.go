@@ -11,6 +11,7 @@ import (
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/trajectories"
+	"github.com/hermes-env/hermes-env/trajectories/convert"
 	"github.com/hermes-env/hermes-env/trajectories/report"
 	"github.com/hermes-env/hermes-env/trajectories/stats"
 )
@@ -31,15 +32,17 @@ func (c *statsCommand) Run(s *session) error {
 	if err := c.check(); err != nil {
 		return fail(ExitUsage, err)
 	}
-	file, subtitle, tools, err := c.input()
+	files, subtitle, tools, err := c.input()
 	if err != nil {
 		return fail(ExitUsage, err)
 	}
 	settings := c.config()
 	settings.Top, settings.KnownTools = c.Top, tools
 	collector := stats.New(settings)
-	if err := collector.File(s.ctx, file); err != nil {
-		return fail(ExitUsage, err)
+	for _, file := range files {
+		if err := collector.File(s.ctx, file); err != nil {
+			return fail(ExitUsage, err)
+		}
 	}
 	result := collector.Result()
 	result.Source = c.Source
@@ -54,7 +57,7 @@ func (c *statsCommand) Run(s *session) error {
 			problem = fmt.Sprintf("none of its %d lines could be read; line %d: %s", result.Broken, result.Problems[0].Line, result.Problems[0].Problem)
 		}
 		if result.Broken > 0 || !c.JSON {
-			return fail(ExitUsage, fmt.Errorf("%s: %s", file, problem))
+			return fail(ExitUsage, fmt.Errorf("%s: %s", files[0], problem))
 		}
 	}
 	switch {
@@ -80,36 +83,39 @@ func (c *statsCommand) Run(s *session) error {
 	})
 }
 
-// input returns the file to read, what it is, and the tools of the run it is of.
-func (c *statsCommand) input() (file, subtitle string, tools []string, err error) {
+// input returns the files to read, what they are, and the tools of the run they are of.
+func (c *statsCommand) input() (files []string, subtitle string, tools []string, err error) {
 	info, err := os.Stat(c.Source)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return "", "", nil, fmt.Errorf("%s does not exist%s", c.Source, runsNear(c.Source))
+			return nil, "", nil, fmt.Errorf("%s does not exist%s", c.Source, runsNear(c.Source))
 		}
-		return "", "", nil, err
+		return nil, "", nil, err
 	}
 	if !info.IsDir() {
-		return c.Source, "", nil, nil
+		return []string{c.Source}, "", nil, nil
 	}
 	reader, err := trajectories.OpenReadOnly(c.Source)
 	if err == nil {
 		run, err := openStored(c.Source)
 		if err != nil {
-			return "", "", nil, err
+			return nil, "", nil, err
 		}
 		m := run.manifest
-		return filepath.Join(reader.Dir(), "rollouts.jsonl"), strings.Join([]string{m.Environment, m.Command, run.model(), string(m.Status)}, " · "), m.ToolNames, nil
+		return []string{filepath.Join(reader.Dir(), "rollouts.jsonl")}, strings.Join([]string{m.Environment, m.Command, run.model(), string(m.Status)}, " · "), m.ToolNames, nil
 	}
 	if !errors.Is(err, trajectories.ErrNotRun) {
-		return "", "", nil, err
+		return nil, "", nil, err
 	}
 	for _, name := range []string{"rollouts.jsonl", "trajectories.jsonl", "samples.jsonl"} {
 		if path := filepath.Join(c.Source, name); isFile(path) {
-			return path, name, nil, nil
+			return []string{path}, name, nil, nil
 		}
 	}
-	return "", "", nil, fmt.Errorf("%s holds no run and no rollouts.jsonl, trajectories.jsonl or samples.jsonl%s", c.Source, runsNear(c.Source))
+	if files, err = convert.FilesIn(c.Source); err != nil {
+		return nil, "", nil, fmt.Errorf("%w%s", err, runsNear(c.Source))
+	}
+	return files, count(len(files), "file"), nil, nil
 }
 
 func isFile(path string) bool {

@@ -136,7 +136,7 @@ func (o *Options) files() (files []string, total int64, err error) {
 		case !errors.Is(err, trajectories.ErrNotRun):
 			return nil, 0, usage("%w", err)
 		}
-		found, err := filesIn(input)
+		found, err := FilesIn(input)
 		if err != nil {
 			return nil, 0, usage("%w", err)
 		}

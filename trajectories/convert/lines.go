@@ -137,10 +137,10 @@ func readable(name string) bool {
 	return false
 }
 
-// filesIn lists the data files of a folder, sorted: JSON Lines and Parquet, or,
+// FilesIn lists the data files of a folder, sorted: JSON Lines and Parquet, or,
 // when there are none, JSON documents. A folder that has both forms of data is
 // ambiguous and refused.
-func filesIn(dir string) ([]string, error) {
+func FilesIn(dir string) ([]string, error) {
 	var data, documents []string
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		switch {

@@ -13,14 +13,16 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/hermes-env/hermes-env/trajectories/parquetrows"
 )
 
 // maxLine bounds one line. A longer one is counted as broken and passed over
 // without being held in memory.
 const maxLine = 256 << 20
 
-// File adds every line of a JSONL file, which may be compressed (.gz, .zst). It
-// fails only when the file itself can't be read.
+// File adds every line of a JSONL file, which may be compressed (.gz, .zst), or every
+// row of a Parquet file. It fails only when the file itself can't be read.
 func (c *Collector) File(ctx context.Context, path string) (err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -30,7 +32,7 @@ func (c *Collector) File(ctx context.Context, path string) (err error) {
 	var in io.Reader = f
 	var magic [4]byte
 	if n, _ := f.ReadAt(magic[:], 0); string(magic[:n]) == "PAR1" {
-		return fmt.Errorf("read %s: it is a Parquet file and not JSON Lines: make one with hermes-env convert %s --to messages --out FILE.jsonl", path, path)
+		return c.parquet(ctx, path, f)
 	}
 	switch {
 	case strings.HasSuffix(path, ".gz"):
@@ -51,6 +53,35 @@ func (c *Collector) File(ctx context.Context, path string) (err error) {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	return nil
+}
+
+// parquet adds the rows of a Parquet file. A row that can't be read is counted as broken.
+func (c *Collector) parquet(ctx context.Context, path string, f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	rows, err := parquetrows.Open(ctx, f, info.Size(), parquetrows.Config{})
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	defer rows.Close()
+	for number := 1; ; number++ {
+		row, err := rows.Next()
+		var broken *parquetrows.RowError
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.As(err, &broken):
+		case err != nil:
+			return fmt.Errorf("read %s: row %d: %w", path, number, err)
+		default:
+			err = c.Line(row)
+		}
+		if err != nil {
+			c.Broken(filepath.Base(path), number, err.Error())
+		}
+	}
 }
 
 func (c *Collector) read(ctx context.Context, name string, in io.Reader) error {

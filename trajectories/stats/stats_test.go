@@ -243,8 +243,8 @@ func TestConvertedMessagesKeepTheirTokens(t *testing.T) {
 	require.Equal(t, 1, result.Rows)
 }
 
-func TestAParquetFileIsNotTakenForBrokenLines(t *testing.T) {
+func TestADamagedParquetFileIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows.parquet")
 	require.NoError(t, os.WriteFile(path, []byte("PAR1\n\n\nPAR1"), 0o600))
-	require.ErrorContains(t, New(Config{}).File(t.Context(), path), "hermes-env convert")
+	require.ErrorContains(t, New(Config{}).File(t.Context(), path), "rows.parquet")
 }
