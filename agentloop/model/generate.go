@@ -21,6 +21,7 @@ func NewGenerate(s Server) (*Generate, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.target.server = displayURL(s.BaseURL) // answers name the server as it is configured, as those of others do
 	return &Generate{c}, nil
 }
 

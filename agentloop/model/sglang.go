@@ -20,6 +20,7 @@ func NewSGLang(s Server) (*SGLang, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.target.server = displayURL(s.BaseURL) // answers name the server as it is configured, as those of others do
 	return &SGLang{c}, nil
 }
 

@@ -45,6 +45,7 @@ func TestTokenServersReportWhatTheySampled(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, resp.Message.IsZero())
 			require.Equal(t, "stop", resp.FinishReason)
+			require.Equal(t, server.URL, resp.Server, "the name by which a pool knows the server")
 			c := resp.Capture
 			require.Equal(t, []int{10, 20, 30}, c.Tokens[:3])
 			require.Len(t, c.Tokens, 4, "the token that ended the answer is one of them")
