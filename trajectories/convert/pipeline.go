@@ -63,7 +63,7 @@ func eachParallel[T any](ctx context.Context, files []string, progress *atomic.I
 			select {
 			case <-c.done:
 			case <-ctx.Done():
-				return nil
+				return context.Cause(ctx) // or rows would be missing without an error
 			}
 			for _, r := range c.results {
 				if err := consume(r); err != nil {
