@@ -26,7 +26,12 @@ func TestACommandThatTakesAllMemoryIsEndedAndTheServerIsNot(t *testing.T) {
 		require.True(t, r.ExitCode == 137 || r.Stdout.String() == "shell: 137\n", "exit code %d: %s", r.ExitCode, r)
 	}
 	require.Zero(t, s.(sandbox.Restarter).Restarts())
-	require.Equal(t, "kept\n", sh(t, s, "cat /work/file"))
+	// On a busy machine the kernel takes a moment to get the memory of the killed back.
+	var r sandbox.Result
+	for try := 0; try == 0 || r.ExitCode == 137 && try < 50; try++ {
+		r = run(t, s, sandbox.Command{Script: "cat /work/file"})
+	}
+	require.Equal(t, "kept\n", r.Stdout.String())
 }
 
 func TestASandboxWhoseServerDiesStartsAgainWithItsFiles(t *testing.T) {
