@@ -171,6 +171,16 @@ func (a *assembly) members(object []byte, conversation string, detailed bool) {
 				a.tokens(name, value)
 				return true
 			}
+		case "functions": // of messages with function_call
+			if functions := definitions(value); functions != nil && a.row.Tools == nil {
+				for i, f := range functions {
+					if !gjson.GetBytes(f, "function").Exists() {
+						functions[i] = append(append([]byte(`{"type":"function","function":`), f...), '}')
+					}
+				}
+				a.row.Tools = functions
+				return true
+			}
 		case "tools":
 			if tools := definitions(value); tools != nil {
 				a.row.Tools = tools

@@ -205,6 +205,7 @@ func readMessages(list []byte) ([]chat.Message, error) {
 	var failure error
 	var o chat.Object
 	var text []byte
+	var called string
 	chat.EachElement(list, func(item []byte) bool {
 		if !isObject(item) {
 			failure = fmt.Errorf("message %d: want a JSON object, got %.80q", len(messages), item)
@@ -218,6 +219,10 @@ func readMessages(list []byte) ([]chat.Message, error) {
 		o = slices.DeleteFunc(o, func(f chat.Field) bool {
 			return isNull(f.Value) && f.Key != "content" || f.Key == "tool_calls" && string(f.Value) == "[]"
 		})
+		if err := plainFunctions(&o, len(messages), &called); err != nil {
+			failure = fmt.Errorf("message %d: %w", len(messages), err)
+			return false
+		}
 		if err := plainCalls(&o); err != nil {
 			failure = fmt.Errorf("message %d: %w", len(messages), err)
 			return false

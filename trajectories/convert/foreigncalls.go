@@ -80,6 +80,44 @@ func plainCalls(message *chat.Object) error {
 	return nil
 }
 
+// plainFunctions turns the one function_call that messages had before there were tool_calls into a tool call, and the answer of
+// role function into one to it. number is the message's; answers is the id of the call before, which grows out of the number.
+func plainFunctions(message *chat.Object, number int, answers *string) error {
+	if role := message.Get("role"); isText(role) && chat.Unquote(role) == "function" {
+		message.Set("role", []byte(`"tool"`))
+		if message.Get("tool_call_id") == nil && *answers != "" {
+			message.Set("tool_call_id", chat.AppendString(nil, *answers))
+		}
+	}
+	call := message.Get("function_call")
+	if call == nil || message.Get("tool_calls") != nil {
+		return nil
+	}
+	call, err := unpacked(call)
+	if err != nil {
+		return fmt.Errorf("function_call: %w", err)
+	}
+	message.Delete("function_call")
+	if call == nil {
+		return nil
+	}
+	if !isObject(call) || !isText(memberOf(call, "name")) {
+		return fmt.Errorf("function_call: want an object with a name, got %.80q", call)
+	}
+	*answers = fmt.Sprintf("call_%d", number)
+	function := chat.Object{}
+	function.Set("name", memberOf(call, "name"))
+	if arguments := memberOf(call, "arguments"); arguments != nil {
+		function.Set("arguments", arguments)
+	}
+	plain := chat.Object{}
+	plain.Set("id", chat.AppendString(nil, *answers))
+	plain.Set("type", []byte(`"function"`))
+	plain.Set("function", function.Append(nil))
+	message.Set("tool_calls", append(plain.Append([]byte{'['}), ']'))
+	return nil
+}
+
 // plainCall returns one call in OpenAI's shape; one that has it stays as it is.
 func plainCall(call []byte) ([]byte, error) {
 	call, err := unpacked(call)

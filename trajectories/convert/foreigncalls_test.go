@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hermes-env/hermes-env/agentloop/chat"
 )
 
 func TestToolCallsOfForeignRowsAreReadOrTheLineIsBroken(t *testing.T) {
@@ -59,4 +61,23 @@ func TestConversationsOfRolesAndForeignRolesAreRead(t *testing.T) {
 			require.Equal(t, "a", row.Rollout.Messages[1].Text())
 		})
 	}
+}
+
+func TestFunctionCallsOfOldMessagesBecomeToolCalls(t *testing.T) {
+	messages, err := readMessages([]byte(`[{"role":"user","content":"q"},{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{\"x\":1}"}},` +
+		`{"role":"function","name":"f","content":"7"},{"role":"assistant","content":"7","function_call":null}]`))
+	require.NoError(t, err)
+	require.Equal(t, `[{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}]}]`,
+		string(chat.AppendMessages(nil, messages[1:2])))
+	require.Equal(t, chat.RoleTool, messages[2].Role())
+	require.Equal(t, "call_1", messages[2].ToolCallID())
+	require.Empty(t, messages[3].ToolCalls())
+	for _, wrong := range []string{`"f(1)"`, `{"arguments":"{}"}`, `5`} {
+		_, err := readMessages([]byte(`[{"role":"assistant","content":null,"function_call":` + wrong + `}]`))
+		require.ErrorContains(t, err, "message 0: function_call")
+	}
+	d := &decoder{}
+	rows, err := d.rows(OpenAI, []byte(`{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}],"functions":[{"name":"f","parameters":{"type":"object"}}]}`), "f:1")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}`, string(rows[0].Tools[0]))
 }
