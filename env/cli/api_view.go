@@ -81,7 +81,7 @@ func apiView(url string, o *atropos.Overview, columns int) []viewLine {
 	if o.Trainer != nil && o.Trainer.BatchSize > 0 && !allSteps(o) {
 		say(plainTone, "next batch", "%s", nextBatchText(o))
 	}
-	if o.Stuck != "" {
+	if o.Stuck != "" && !allSteps(o) {
 		say(warnTone, "stuck", "%s", printable(o.Stuck))
 	}
 	say(plainTone, "queue", "%s", amountText(o.Queue))
