@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hermes-env/hermes-env/trajectories"
@@ -72,20 +71,7 @@ func (e *BudgetError) amount(v float64) string {
 	case fieldBudgetTime:
 		return time.Duration(v * float64(time.Second)).Round(time.Second).String()
 	}
-	return grouped(int64(math.Round(v))) + " tokens"
-}
-
-// grouped writes a number with a comma between thousands.
-func grouped(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	var b strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return b.String()
+	return trajectories.Thousands(int64(math.Round(v))) + " tokens"
 }
 
 // plural is a number of things for people.

@@ -3,8 +3,6 @@ package trajectories
 import (
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 
 	"github.com/tidwall/gjson"
 )
@@ -244,16 +242,4 @@ func (r *Run) Spent() Spent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.spent
-}
-
-// Dollars writes an amount of money in USD with cents, and with more digits where it
-// is less than a dollar and needs them.
-func Dollars(usd float64) string {
-	switch {
-	case usd == 0 || usd >= 1:
-		return "$" + strconv.FormatFloat(usd, 'f', 2, 64)
-	case usd >= 0.01:
-		return "$" + strings.TrimSuffix(strconv.FormatFloat(usd, 'f', 3, 64), "0")
-	}
-	return "$" + strconv.FormatFloat(usd, 'f', 1-int(math.Floor(math.Log10(math.Abs(usd)))), 64) // two digits
 }

@@ -124,7 +124,7 @@ func budgetText(s *env.Summary, c config.Env) string {
 		parts = append(parts, fmt.Sprintf("%s of %s", trajectories.Dollars(s.Spent.USD), trajectories.Dollars(c.BudgetUSD)))
 	}
 	if c.BudgetTokens > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s tokens", thousands(s.Spent.Tokens()), thousands(int64(c.BudgetTokens))))
+		parts = append(parts, fmt.Sprintf("%s of %s tokens", trajectories.Thousands(s.Spent.Tokens()), trajectories.Thousands(int64(c.BudgetTokens))))
 	}
 	if c.BudgetTime > 0 {
 		parts = append(parts, fmt.Sprintf("%s of %s", roundDuration(s.Active), roundDuration(c.BudgetTime.Duration())))

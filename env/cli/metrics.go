@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -107,7 +108,7 @@ func (m *runMetrics) wandbConfig(trainer wandbNames) tracking.WandbConfig {
 	}
 	host, _ := os.Hostname() // it is only shown
 	return tracking.WandbConfig{
-		Project: firstText(e.WandbProject, trainer.Project), Group: firstText(e.WandbGroup, trainer.Group),
+		Project: cmp.Or(e.WandbProject, trainer.Project), Group: cmp.Or(e.WandbGroup, trainer.Group),
 		Name: name + "-" + m.now().Format("2006-01-02") + "-" + randomLetters(), JobType: string(m.cfg.Mode), Host: host,
 		Producer: "hermes-env " + Version(), Config: flatConfig(m.cfg), FirstStep: m.first, Now: m.now,
 	}
@@ -129,15 +130,6 @@ func flatConfig(cfg *config.Resolved) []byte {
 		return true
 	})
 	return flat.Append(nil)
-}
-
-func firstText(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }
 
 // randomLetters are six lower-case letters.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hermes-env/hermes-env/agentloop/model"
 	"github.com/hermes-env/hermes-env/env"
+	"github.com/hermes-env/hermes-env/trajectories"
 )
 
 // ratesEvery is how often the state of the model servers' rates is looked at.
@@ -89,7 +90,7 @@ func counted(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return thousands(n) + " " + what + "s"
+	return trajectories.Thousands(n) + " " + what + "s"
 }
 
 func waitText(d time.Duration) string {

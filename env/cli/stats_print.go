@@ -64,9 +64,9 @@ func (p *statsPrinter) overview(r *stats.Result) {
 	for _, change := range r.Mixed {
 		p.line("mixed", "%s", report.OneLine(change, 400))
 	}
-	rows := report.Thousands(int64(r.Rows))
+	rows := trajectories.Thousands(int64(r.Rows))
 	if r.Items > 0 {
-		rows += fmt.Sprintf(" of %s items", report.Thousands(int64(r.Items)))
+		rows += fmt.Sprintf(" of %s items", trajectories.Thousands(int64(r.Items)))
 	}
 	p.line("rows", "%s", rows)
 	if s := r.Score; s.N > 0 {
@@ -74,13 +74,13 @@ func (p *statsPrinter) overview(r *stats.Result) {
 		if s.StdErr != nil {
 			text += fmt.Sprintf(" ± %.3f (standard error clustered by item)", *s.StdErr)
 		}
-		p.line("mean score", "%s over %s scored rows", text, report.Thousands(int64(s.N)))
+		p.line("mean score", "%s over %s scored rows", text, trajectories.Thousands(int64(s.N)))
 		if s.Judged > 0 {
-			p.line("passed", "%s of %s (%s)", report.Thousands(int64(s.Passed)), report.Thousands(int64(s.Judged)), report.Percent(s.Passed, s.Judged))
+			p.line("passed", "%s of %s (%s)", trajectories.Thousands(int64(s.Passed)), trajectories.Thousands(int64(s.Judged)), report.Percent(s.Passed, s.Judged))
 		}
 	}
 	if r.CompletionTokens.N > 0 {
-		p.line("tokens", "%s prompt + %s completion", report.Thousands(int64(r.PromptTokens.Sum)), report.Thousands(int64(r.CompletionTokens.Sum)))
+		p.line("tokens", "%s prompt + %s completion", trajectories.Thousands(int64(r.PromptTokens.Sum)), trajectories.Thousands(int64(r.CompletionTokens.Sum)))
 	}
 	if r.Cost != nil {
 		text := fmt.Sprintf("%s, %s per row", trajectories.Dollars(r.Cost.TotalUSD), trajectories.Dollars(r.Cost.MeanUSD))
@@ -136,7 +136,7 @@ func (p *statsPrinter) counts(title string, counts []stats.Count) {
 	}
 	for _, c := range shown {
 		name := report.OneLine(c.Name, 40)
-		fmt.Fprintf(&p.b, "  %s%s  %9s  %7s  %s\n", name, strings.Repeat(" ", width-utf8.RuneCountInString(name)), report.Thousands(int64(c.Count)), report.Percent(c.Count, total), bar(float64(c.Count), float64(most)))
+		fmt.Fprintf(&p.b, "  %s%s  %9s  %7s  %s\n", name, strings.Repeat(" ", width-utf8.RuneCountInString(name)), trajectories.Thousands(int64(c.Count)), report.Percent(c.Count, total), bar(float64(c.Count), float64(most)))
 	}
 	if more := len(counts) - len(shown); more > 0 {
 		fmt.Fprintf(&p.b, "  and %d more\n", more)
@@ -158,7 +158,7 @@ func (p *statsPrinter) histogram(title string, d stats.Distribution) {
 			end = "≤"
 		}
 		label := fmt.Sprintf("%s … %s %s", report.Short(h.From), end, report.Short(h.To))
-		p.b.WriteString(strings.TrimRight(fmt.Sprintf("  %-16s  %9s  %s", label, report.Thousands(int64(h.Count)), bar(float64(h.Count), float64(most))), " ") + "\n")
+		p.b.WriteString(strings.TrimRight(fmt.Sprintf("  %-16s  %9s  %s", label, trajectories.Thousands(int64(h.Count)), bar(float64(h.Count), float64(most))), " ") + "\n")
 	}
 }
 
@@ -217,8 +217,8 @@ func (p *statsPrinter) tools(tools []stats.Tool) {
 		if t.Unknown {
 			note = "  not a tool of the run"
 		}
-		fmt.Fprintf(&p.b, "  %s%s  %9s  %9s  %8s  %9s%s\n", name, strings.Repeat(" ", 30-utf8.RuneCountInString(name)), report.Thousands(int64(t.Calls)),
-			report.Thousands(int64(t.Failure)), report.Percent(t.Failure, t.Success+t.Failure), report.Thousands(int64(t.Rows)), note)
+		fmt.Fprintf(&p.b, "  %s%s  %9s  %9s  %8s  %9s%s\n", name, strings.Repeat(" ", 30-utf8.RuneCountInString(name)), trajectories.Thousands(int64(t.Calls)),
+			trajectories.Thousands(int64(t.Failure)), report.Percent(t.Failure, t.Success+t.Failure), trajectories.Thousands(int64(t.Rows)), note)
 	}
 	if more := len(tools) - 2*statsNames; more > 0 {
 		fmt.Fprintf(&p.b, "  and %d more\n", more)
@@ -227,8 +227,8 @@ func (p *statsPrinter) tools(tools []stats.Tool) {
 
 func (p *statsPrinter) quality(r *stats.Result) {
 	p.title("conversations")
-	p.line("reasoning", "%s of %s assistant turns; %s rows have none", report.Percent(r.Reasoning.With, r.Reasoning.Turns), report.Thousands(int64(r.Reasoning.Turns)), report.Thousands(int64(r.Reasoning.RowsWithout)))
-	p.line("duplicates", "%s conversations repeat an earlier one, %s prompts occur under another item", report.Thousands(int64(r.Duplicates.Conversations)), report.Thousands(int64(r.Duplicates.Prompts)))
+	p.line("reasoning", "%s of %s assistant turns; %s rows have none", report.Percent(r.Reasoning.With, r.Reasoning.Turns), trajectories.Thousands(int64(r.Reasoning.Turns)), trajectories.Thousands(int64(r.Reasoning.RowsWithout)))
+	p.line("duplicates", "%s conversations repeat an earlier one, %s prompts occur under another item", trajectories.Thousands(int64(r.Duplicates.Conversations)), trajectories.Thousands(int64(r.Duplicates.Prompts)))
 }
 
 func (p *statsPrinter) throughput(t stats.Throughput) {
@@ -269,7 +269,7 @@ func (p *statsPrinter) notables(title string, list []stats.Notable) {
 			money = "  " + trajectories.Dollars(n.USD)
 		}
 		fmt.Fprintf(&p.b, "  %s%s  #%-3d %-14s %5s  %4d turns  %9s tokens  %8s%s\n", name, strings.Repeat(" ", 34-utf8.RuneCountInString(name)), n.Attempt, report.OneLine(n.Outcome, 14), score,
-			n.Turns, report.Thousands(n.Tokens), report.Seconds(n.Seconds), money)
+			n.Turns, trajectories.Thousands(n.Tokens), report.Seconds(n.Seconds), money)
 	}
 }
 
@@ -277,11 +277,11 @@ func (p *statsPrinter) broken(r *stats.Result) {
 	if r.Broken == 0 {
 		return
 	}
-	p.title(fmt.Sprintf("%s lines could not be read", report.Thousands(int64(r.Broken))))
+	p.title(fmt.Sprintf("%s lines could not be read", trajectories.Thousands(int64(r.Broken))))
 	for _, b := range r.Problems {
 		fmt.Fprintf(&p.b, "  %s line %d: %s\n", report.OneLine(b.File, 60), b.Line, report.OneLine(b.Problem, 200))
 	}
 	if more := r.Broken - len(r.Problems); more > 0 {
-		fmt.Fprintf(&p.b, "  and %s more\n", report.Thousands(int64(more)))
+		fmt.Fprintf(&p.b, "  and %s more\n", trajectories.Thousands(int64(more)))
 	}
 }

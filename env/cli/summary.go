@@ -67,7 +67,7 @@ func (p *textPrinter) Summary(s *env.Summary, cfg *config.Resolved) {
 	}
 	if s.Agent == env.AgentModel {
 		line("turns", "%d (%.1f per rollout)", s.Turns, perUnit(float64(s.Turns), s.Rollouts))
-		line("tokens", "%s prompt + %s completion", thousands(s.PromptTokens), thousands(s.CompletionTokens))
+		line("tokens", "%s prompt + %s completion", trajectories.Thousands(s.PromptTokens), trajectories.Thousands(s.CompletionTokens))
 	}
 	if text := costText(s, cfg.Servers); text != "" {
 		line("cost", "%s", text)
@@ -213,12 +213,4 @@ func roundDuration(d time.Duration) string {
 		return d.Round(10 * time.Millisecond).String()
 	}
 	return d.Round(time.Second).String()
-}
-
-func thousands(n int64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -377,7 +378,7 @@ func (d *decoder) atif(text []byte, place string) (*Row, error) {
 	}
 	if o.Get("rollout_id") == nil {
 		if id := t.TrajectoryID + t.SessionID; id != "" {
-			o.Set("rollout_id", chat.AppendString(nil, firstText(t.TrajectoryID, t.SessionID)))
+			o.Set("rollout_id", chat.AppendString(nil, cmp.Or(t.TrajectoryID, t.SessionID)))
 		}
 	}
 	if t.Agent.ModelName != "" {
@@ -407,15 +408,6 @@ func (d *decoder) atif(text []byte, place string) (*Row, error) {
 		}
 	}
 	return row, nil
-}
-
-func firstText(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }
 
 // setTools notes the definitions, and the names where nothing else said them.

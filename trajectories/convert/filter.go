@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -85,7 +86,7 @@ func (f *Filter) rejects(r *Row) string {
 	case f.WithReasoning && !hasReasoning(r.Messages):
 		return "no reasoning"
 	case len(f.FinishReasons) > 0 && !f.finished(r):
-		return fmt.Sprintf("finish reason %.60s", firstText(finishReason(r), r.StopReason, "unknown"))
+		return fmt.Sprintf("finish reason %.60s", cmp.Or(finishReason(r), r.StopReason, "unknown"))
 	case f.MaxTurns > 0 && r.TurnsUsed > f.MaxTurns:
 		return fmt.Sprintf("more than %d turns", f.MaxTurns)
 	case f.MaxTokens > 0 && tokens(r) > f.MaxTokens:

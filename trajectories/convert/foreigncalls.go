@@ -105,17 +105,24 @@ func plainFunctions(message *chat.Object, number int, answers *string) error {
 		return fmt.Errorf("function_call: want an object with a name, got %.80q", call)
 	}
 	*answers = fmt.Sprintf("call_%d", number)
+	message.Set("tool_calls", append(appendCall([]byte{'['}, chat.AppendString(nil, *answers), call), ']'))
+	return nil
+}
+
+// appendCall appends a call in OpenAI's shape whose name and arguments stand in an object; id is a JSON text or nil.
+func appendCall(dst, id, call []byte) []byte {
 	function := chat.Object{}
 	function.Set("name", memberOf(call, "name"))
 	if arguments := memberOf(call, "arguments"); arguments != nil {
 		function.Set("arguments", arguments)
 	}
 	plain := chat.Object{}
-	plain.Set("id", chat.AppendString(nil, *answers))
+	if id != nil {
+		plain.Set("id", id)
+	}
 	plain.Set("type", []byte(`"function"`))
 	plain.Set("function", function.Append(nil))
-	message.Set("tool_calls", append(plain.Append([]byte{'['}), ']'))
-	return nil
+	return plain.Append(dst)
 }
 
 // plainCall returns one call in OpenAI's shape; one that has it stays as it is.
@@ -133,18 +140,11 @@ func plainCall(call []byte) ([]byte, error) {
 		}
 		return call, nil
 	}
-	function := chat.Object{}
-	function.Set("name", memberOf(call, "name"))
-	if arguments := memberOf(call, "arguments"); arguments != nil {
-		function.Set("arguments", arguments)
+	id := memberOf(call, "id")
+	if !isText(id) {
+		id = nil
 	}
-	plain := chat.Object{}
-	if id := memberOf(call, "id"); isText(id) {
-		plain.Set("id", id)
-	}
-	plain.Set("type", []byte(`"function"`))
-	plain.Set("function", function.Append(nil))
-	return plain.Append(nil), nil
+	return appendCall(nil, id, call), nil
 }
 
 // unpacked returns the JSON that stands in a text, nil for an empty one, and anything else as it is.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hermes-env/hermes-env/trajectories"
 	"github.com/hermes-env/hermes-env/trajectories/stats"
 )
 
@@ -72,7 +73,7 @@ func timelineChart(t stats.Throughput) template.HTML {
 			continue
 		}
 		fmt.Fprintf(&b, `<rect class="bar" x="%.2f" y="%.2f" width="%.2f" height="%.2f"><title>%s: %d rollouts, %s completion tokens</title></rect>`,
-			float64(i)*step+0.3, chartHeight-chartBottom-h, math.Max(step-0.6, 0.5), h, html.EscapeString(bin.Start), bin.Rows, Thousands(bin.Tokens))
+			float64(i)*step+0.3, chartHeight-chartBottom-h, math.Max(step-0.6, 0.5), h, html.EscapeString(bin.Start), bin.Rows, trajectories.Thousands(bin.Tokens))
 	}
 	fmt.Fprintf(&b, `<line class="axis" x1="0" x2="%.0f" y1="%.1f" y2="%.1f"/>`, width, chartHeight-chartBottom, chartHeight-chartBottom)
 	fmt.Fprintf(&b, `<text class="label" x="0" y="%.1f">%s</text><text class="label" x="%.0f" y="%.1f" text-anchor="end">%s</text>`,

@@ -158,7 +158,7 @@ func write(w io.Writer, name string, fill func(page) any, data func() error) err
 
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"visible": Visible, "oneline": OneLine, "thousands": Thousands, "seconds": Seconds, "percent": Percent, "short": Short, "itemname": itemName,
+		"visible": Visible, "oneline": OneLine, "thousands": trajectories.Thousands, "seconds": Seconds, "percent": Percent, "short": Short, "itemname": itemName,
 		"int64": func(n int) int64 { return int64(n) },
 		"add":   func(a, b int) int { return a + b },
 		"three": func(v *float64) string {

@@ -254,7 +254,7 @@ func TestVisibleShowsWhatHidesAndKeepsTheRest(t *testing.T) {
 }
 
 func TestNumbersAreWrittenForPeople(t *testing.T) {
-	require.Equal(t, []string{"0", "999", "1,000", "-1,234,567"}, []string{Thousands(0), Thousands(999), Thousands(1000), Thousands(-1234567)})
+	require.Equal(t, []string{"0", "999", "1,000", "-1,234,567"}, []string{trajectories.Thousands(0), trajectories.Thousands(999), trajectories.Thousands(1000), trajectories.Thousands(-1234567)})
 	require.Equal(t, []string{"0", "0.123", "12.3", "123", "3600", "12.3k", "1.5M"}, []string{Short(0), Short(0.1234), Short(12.34), Short(123.4), Short(3600), Short(12345), Short(1.5e6)})
 	require.Equal(t, []string{"0 s", "12 ms", "3.4 s", "1m00s", "2h07m"}, []string{Seconds(0), Seconds(0.012), Seconds(3.4), Seconds(59.99), Seconds(7620)})
 	require.Equal(t, []string{"–", "33.3 %"}, []string{Percent(1, 0), Percent(1, 3)})

@@ -61,19 +61,6 @@ func OneLine(s string, n int) string {
 	return string([]rune(s)[:n-1]) + "…"
 }
 
-// Thousands writes an integer with a comma between groups of three digits.
-func Thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	start := 0
-	if n < 0 {
-		start = 1
-	}
-	for i := len(s) - 3; i > start; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
 // Short writes a number with about three digits and a letter for its size.
 func Short(v float64) string {
 	abs := v

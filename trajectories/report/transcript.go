@@ -285,7 +285,7 @@ func turnNote(t trajectories.TurnTiming) string {
 		parts = append(parts, "tools "+Seconds(t.Tools))
 	}
 	if t.PromptTokens+t.CompletionTokens > 0 {
-		parts = append(parts, fmt.Sprintf("%s → %s tokens", Thousands(t.PromptTokens), Thousands(t.CompletionTokens)))
+		parts = append(parts, fmt.Sprintf("%s → %s tokens", trajectories.Thousands(t.PromptTokens), trajectories.Thousands(t.CompletionTokens)))
 	}
 	if t.FinishReason != "" && t.FinishReason != "stop" && t.FinishReason != "tool_calls" {
 		parts = append(parts, "ended by "+OneLine(t.FinishReason, 40))
@@ -306,7 +306,7 @@ func facts(r *trajectories.Rollout) []Fact {
 		add("of that", fmt.Sprintf("model %s · tools %s · sandbox %s · verifier %s", Seconds(t.Model), Seconds(t.Tools), Seconds(t.Sandbox), Seconds(t.Verify)))
 	}
 	if r.Usage.TotalTokens > 0 {
-		add("tokens", fmt.Sprintf("%s prompt (%s cached) + %s completion", Thousands(r.Usage.PromptTokens), Thousands(r.Usage.CachedTokens), Thousands(r.Usage.CompletionTokens)))
+		add("tokens", fmt.Sprintf("%s prompt (%s cached) + %s completion", trajectories.Thousands(r.Usage.PromptTokens), trajectories.Thousands(r.Usage.CachedTokens), trajectories.Thousands(r.Usage.CompletionTokens)))
 	}
 	if s := r.Spend; s != nil && s.Calls() > 0 {
 		if usd, known := s.USD(); known && usd > 0 {
