@@ -216,17 +216,26 @@ func TestAPartialGroupIsDoneAndWhatItLacksIsNotRunAgain(t *testing.T) {
 	require.Equal(t, &env.TrainingGroups{Kept: 1, LeftOut: []env.ReasonCount{{env.DropMissingMember, 1}}}, summary.TrainingGroups)
 }
 
-// brokenSink takes nothing.
-type brokenSink struct{}
+// brokenSink takes nothing. It refuses when as many groups are there as together waits
+// for, so that no rollout is under way then; nil: at once.
+type brokenSink struct{ together *sync.WaitGroup }
 
-func (brokenSink) Has(int) bool                   { return false }
-func (brokenSink) Write(trajectories.Group) error { return errors.New("no space left") }
+func (brokenSink) Has(int) bool { return false }
+func (b brokenSink) Write(trajectories.Group) error {
+	if b.together != nil {
+		b.together.Done()
+		b.together.Wait()
+	}
+	return errors.New("no space left")
+}
 
 func TestAGroupThatCanNotBeHandedOnEndsTheRunAndIsOfferedAgain(t *testing.T) {
 	h := newHarness(t, modeltest.Always(modeltest.Text("x")))
 	e := &judging{counting: counting{items: 2}, asked: map[string]int{}}
-	for range 2 { // while it runs, and when all of it was recorded before
-		h.change = func(o *env.Options) { o.Environment, o.Groups, o.GroupsInFlight = e, brokenSink{}, 2 }
+	var both sync.WaitGroup
+	both.Add(2)
+	for _, broken := range []brokenSink{{&both}, {}} { // while it runs, and when all of it was recorded before
+		h.change = func(o *env.Options) { o.Environment, o.Groups, o.GroupsInFlight = e, broken, 2 }
 		_, _, err := h.run(t.Context(), config.Process, &e.counting)
 		require.ErrorIs(t, err, env.ErrStore)
 		require.ErrorContains(t, err, "no space left")
