@@ -70,10 +70,10 @@ func TestResolvedUpgrade_RewritesARecordedConfiguration(t *testing.T) {
 	require.NoError(t, err)
 	for recorded, want := range map[string]string{
 		`{"mode":"evaluate","env":{"turns":1,"on_tampering":"note","x":null},"openai":[]}`: `{"mode":"evaluate","env":{"turns":1,"restore":"none","x":null},"openai":[]}`,
-		`{"env":{"on_tampering":"fail"}}`: `{"env":{"on_tampering":"unscored","strict":true}}`,
-		`{"env":{"on_tampering":"keep"}}`: `{"env":{"on_tampering":"keep"}}`,
-		`{"env":null}`:                    `{"env":null}`,
-		`[]`:                              `[]`,
+		`{"env":{"on_tampering":"fail"}}`:                                                  `{"env":{"on_tampering":"unscored","strict":true}}`,
+		`{"env":{"on_tampering":"keep"}}`:                                                  `{"env":{"on_tampering":"keep"}}`,
+		`{"env":null}`:                                                                     `{"env":null}`,
+		`[]`:                                                                               `[]`,
 	} {
 		require.JSONEq(t, want, string(r.Upgrade([]byte(recorded))))
 	}

@@ -182,8 +182,11 @@ func functions() template.FuncMap {
 			}
 			return most
 		},
-		"first":        func(n int, counts []stats.Count) []stats.Count { return counts[:min(n, len(counts))] },
-		"outcomeClass": outcomeClass,
+		"tamperingtext": func(t trajectories.Tampering) string { return tamperingText(t, 200) },
+		"first3":        func(list []trajectories.Tampering) []trajectories.Tampering { return list[:min(3, len(list))] },
+		"more3":         func(list []trajectories.Tampering) int { return max(0, len(list)-3) },
+		"first":         func(n int, counts []stats.Count) []stats.Count { return counts[:min(n, len(counts))] },
+		"outcomeClass":  outcomeClass,
 		"histogram": func(title string, d stats.Distribution, unit string) template.HTML {
 			label := Short
 			if unit == "seconds" {
