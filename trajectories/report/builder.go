@@ -34,6 +34,7 @@ type Builder struct {
 	items  map[string]int // position in order
 	order  []string
 	words  map[string]string
+	links  map[string]string // to transcripts of rollouts with tampering, by id
 }
 
 // cell is one attempt in the matrix.
@@ -69,7 +70,7 @@ func NewBuilder(config Config) *Builder {
 	if config.Items <= 0 {
 		config.Items = 1000
 	}
-	b := &Builder{config: config, items: map[string]int{}, words: map[string]string{}, stride: 1}
+	b := &Builder{config: config, items: map[string]int{}, words: map[string]string{}, links: map[string]string{}, stride: 1}
 	b.stride = max(1, (config.Rollouts+config.Transcripts-1)/config.Transcripts)
 	b.share = config.Bytes / max(1, min(config.Rollouts, config.Transcripts))
 	return b
@@ -108,6 +109,9 @@ func (b *Builder) Add(r *trajectories.Rollout) error {
 		}
 		c.transcript = len(b.packed)
 		b.packed = append(b.packed, packed{c.transcript, data})
+		if c.tampering != nil {
+			b.links[strings.Clone(r.ID)] = fmt.Sprintf("#t%d", c.transcript)
+		}
 	}
 	b.added++
 	b.cells = append(b.cells, c)

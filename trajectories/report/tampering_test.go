@@ -25,6 +25,7 @@ func TestWriteRun_ShowsTamperingInTheOverviewAndPerRollout(t *testing.T) {
 	require.Contains(t, page, `The agent acted on its verification in 1 rollout of 1 item. In 1 more something was noted that had no effect or was undone.`)
 	require.Contains(t, page, `<b>reward_write</b> /logs/verifier/reward.txt · written by pid 7`)
 	require.Contains(t, page, `replaced <em>noted</em> /usr/bin/curl`)
+	require.Contains(t, page, `<th scope="row"><a href="#t1">b</a></th>`)
 	require.Contains(t, page, `<option value="tampered">`)
 	require.Contains(t, page, `<option value="noted">`)
 	require.Contains(t, page, `data-tags="tampered"`)

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -27,7 +28,7 @@ type TamperedRow struct {
 	ID        string                   `json:"rollout_id"`
 	Outcome   string                   `json:"outcome"`
 	Score     *float64                 `json:"score"`
-	Tampering []trajectories.Tampering `json:"tampering"`
+	Tampering []trajectories.Tampering `json:"tampering"` // active entries first
 }
 
 // Found says whether any row has an entry.
@@ -68,8 +69,18 @@ func (t *tamperings) add(r *row, name string) {
 		}
 	}
 	if len(*list) < t.limit {
+		entries := slices.Clone(r.tampering)
+		slices.SortStableFunc(entries, func(a, b trajectories.Tampering) int {
+			switch {
+			case a.Active == b.Active:
+				return 0
+			case a.Active:
+				return -1
+			}
+			return 1
+		})
 		*list = append(*list, TamperedRow{Item: strings.Clone(r.item), Name: strings.Clone(name), Attempt: r.attempt, ID: strings.Clone(r.id),
-			Outcome: strings.Clone(r.outcome), Score: r.score, Tampering: r.tampering})
+			Outcome: strings.Clone(r.outcome), Score: r.score, Tampering: entries})
 	}
 }
 

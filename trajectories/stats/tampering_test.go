@@ -23,7 +23,7 @@ func tamperedRollout(item string, attempt int, entries ...trajectories.Tampering
 
 func TestCollector_CountsTampering(t *testing.T) {
 	rollouts := []*trajectories.Rollout{
-		tamperedRollout("a", 0, acted, noted), tamperedRollout("a", 1, acted, acted), tamperedRollout("b", 0, noted), tamperedRollout("c", 0),
+		tamperedRollout("a", 0, noted, acted), tamperedRollout("a", 1, acted, acted), tamperedRollout("b", 0, noted), tamperedRollout("c", 0),
 	}
 	describe := func(filter trajectories.TamperedFilter) *Result {
 		c := New(Config{Tampered: filter, Top: 2})
