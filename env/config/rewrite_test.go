@@ -52,6 +52,12 @@ func TestLoad_ReadsOlderSpellings(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "core", r.Own.(*rewritten).Restore, "what is written in the new form counts")
 
+	r, err = loadText(t, rewrittenOptions(), "env: {on_tampering: fail}\n"+server, "env.on_tampering=fail", "env.on_tampering=note")
+	require.NoError(t, err)
+	require.Equal(t, rewritten{Restore: "none"}, *r.Own.(*rewritten), "the last flag of a name counts, for all that the older spellings said")
+	require.Equal(t, TamperingKeep, r.Env.OnTampering)
+	require.Len(t, r.Warnings, 1)
+
 	r, err = loadText(t, rewrittenOptions(), "env: {on_tampering: zero}\n"+server)
 	require.NoError(t, err)
 	require.Equal(t, TamperingZero, r.Env.OnTampering)
