@@ -37,18 +37,26 @@ const (
 )
 
 // tamperingLines say what agents did to the verification of their rollouts; none where
-// nothing was found. command describes the rollouts that a filter takes.
+// nothing was found. command is how to describe the rollouts that a filter takes, "" if
+// that is not known.
 func tamperingLines(t env.TamperingSummary, command func(trajectories.TamperedFilter) string) []string {
 	var lines []string
+	hint := func(filter trajectories.TamperedFilter) {
+		if text := command(filter); text != "" {
+			lines = append(lines, "→ "+text)
+		}
+	}
 	if t.Rollouts > 0 {
-		lines = append(lines, fmt.Sprintf("%s in %s: %s%s", count(t.Rollouts, "rollout"), count(t.Items, "item"), kindsText(t.Kinds), command(trajectories.TamperedOnly)))
+		lines = append(lines, fmt.Sprintf("%s in %s: %s", count(t.Rollouts, "rollout"), count(t.Items, "item"), kindsText(t.Kinds)))
+		hint(trajectories.TamperedOnly)
 	}
 	if t.Noted > 0 {
 		more := ""
 		if t.Rollouts > 0 {
 			more = " more"
 		}
-		lines = append(lines, fmt.Sprintf("noted without effect in %d%s: %s%s", t.Noted, more, kindsText(t.Notes), command(trajectories.TamperedNoted)))
+		lines = append(lines, fmt.Sprintf("noted without effect in %d%s: %s", t.Noted, more, kindsText(t.Notes)))
+		hint(trajectories.TamperedNoted)
 	}
 	return lines
 }
@@ -72,13 +80,13 @@ func kindsText(kinds []env.TamperingKind) string {
 	return strings.Join(parts, ", ")
 }
 
-// statsCommand returns the hint that describes the rollouts of a run which a filter takes.
+// statsCommand returns the command that describes the rollouts of a run which a filter takes.
 func (p *textPrinter) statsCommand(dir string) func(trajectories.TamperedFilter) string {
 	return func(filter trajectories.TamperedFilter) string {
 		if p.typed == nil {
 			return ""
 		}
-		return fmt.Sprintf("  → %s --tampered %s", p.typed("stats "+shellWord(dir)), filter)
+		return fmt.Sprintf("%s --tampered %s", p.typed("stats "+shellWord(dir)), filter)
 	}
 }
 

@@ -58,8 +58,8 @@ func TestEvaluate_SaysWhatAgentsDidToTheirVerification(t *testing.T) {
 	x := newForgeable(t, "forger", "honest", "patcher", "upgrader")
 	code, stdout, stderr := x.run("evaluate", "--agent", "oracle", "--env.attempts", "2", "--run-dir", "out", "--env.use_wandb")
 	require.Equal(t, cli.ExitOK, code, stderr)
-	require.Contains(t, stdout, "  tampering  4 rollouts in 2 items: reward_write ×4 (forger, patcher), patched ×2 (patcher)  → hermes-env stats out --tampered only\n")
-	require.Contains(t, stdout, "             noted without effect in 2 more: replaced ×2 (upgrader)  → hermes-env stats out --tampered noted\n")
+	require.Contains(t, stdout, "  tampering  4 rollouts in 2 items: reward_write ×4 (forger, patcher), patched ×2 (patcher)\n             → hermes-env stats out --tampered only\n")
+	require.Contains(t, stdout, "             noted without effect in 2 more: replaced ×2 (upgrader)\n             → hermes-env stats out --tampered noted\n")
 	require.Contains(t, stdout, "passed     pass@1 1.000", "evaluate keeps scores unless it is told otherwise")
 	require.Contains(t, stderr, "tampered (patched, reward_write)")
 
