@@ -120,7 +120,7 @@ func (s *session) execute(flags *runFlags, mode config.Mode, failUnder *float64)
 		return fail(ExitUsage, errors.New("--allow-config-change acts on an earlier session: add --resume and --run-dir"))
 	}
 	j := &job{session: s, flags: flags, mode: mode, cfg: cfg}
-	j.out = newPrinter(s.app.Stdout, s.app.Stderr, flags.JSON, s.app.Getenv)
+	j.out = s.newPrinter(flags.JSON)
 	j.metrics = newRunMetrics(cfg, s.app.now, j.out.Warn)
 	for _, w := range cfg.Warnings {
 		j.out.Warn(w)
@@ -393,7 +393,7 @@ func (j *job) openStore() (*trajectories.Run, error) {
 	}
 	info := trajectories.Info{
 		Command: string(j.mode), Environment: j.cfg.Environment,
-		Config: j.cfg.CanonicalJSON(), ConfigDigest: j.cfg.Digest, Affecting: j.cfg.AffectingJSON(), Defaults: j.cfg.DefaultsJSON(),
+		Config: j.cfg.CanonicalJSON(), ConfigDigest: j.cfg.Digest, Affecting: j.cfg.AffectingJSON(), Defaults: j.cfg.DefaultsJSON(), Upgrade: j.cfg.Upgrade,
 		Version: Version(), Seeds: map[string]int64{"run": j.cfg.Env.Seed}, Tools: toolset,
 	}
 	if j.rescoring != nil {
