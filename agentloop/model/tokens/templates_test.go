@@ -93,7 +93,7 @@ func play(t *testing.T, source string, parser *parsers.Format, toolset *chat.Too
 	dir := folder(t, modeltest.ChatML)
 	tok, err := tokenizer.Load(dir)
 	require.NoError(t, err)
-	local, err := tokens.NewLocal(tok, tokenizer.Config{BOSToken: "<|endoftext|>", EOSToken: modeltest.EndOfText, ChatTemplates: map[string]string{"default": source}})
+	local, err := tokens.NewLocal(tok, tokenizer.Config{BOSToken: "<|endoftext|>", EOSToken: modeltest.EndOfText, ChatTemplates: map[string]string{"default": source}}, "")
 	require.NoError(t, err)
 	template, err := chattemplate.Parse("t", source)
 	require.NoError(t, err)
@@ -192,7 +192,7 @@ func TestPiecesThatBeginWithASpaceAreJoinedAsInTheMiddleOfAText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tok, err := tokenizer.LoadFile(filepath.Join("..", "..", "tokenizer", "testdata", name+".json"))
 			require.NoError(t, err)
-			local, err := tokens.NewLocal(tok, tokenizer.Config{BOSToken: "<s>", EOSToken: "</s>", ChatTemplates: map[string]string{"default": template}})
+			local, err := tokens.NewLocal(tok, tokenizer.Config{BOSToken: "<s>", EOSToken: "</s>", ChatTemplates: map[string]string{"default": template}}, "")
 			require.NoError(t, err)
 			end, _ := tok.ID("</s>")
 			client := scripted(func(prompt []int) []int {
