@@ -267,6 +267,54 @@ func TestSession_ContinuesAfterCallOnlyAnswers(t *testing.T) {
 	}
 }
 
+func TestSession_KeepsTheSampledSpellingOfArguments(t *testing.T) {
+	spellings := []string{
+		`{"command": "ls", "n": 1e3}`,
+		`{"command": "ls", "n": [0.10, 1.500]}`,
+		`{"command": "ls", "n": -0}`,
+		`{"command": "ls", "n": 1.0E-7}`,
+		`{"command": "ls", "n": 100000000000000000000000000.0}`,
+		`{"command": "\u006cs \u00e9 \ud83d\ude00 \/"}`,
+		`{"command": "rm", "n": 1, "command": "ls"}`,
+		`{ "command" : "ls","n":[ 1,2 ] }`,
+		`null`,
+	}
+	var script []modeltest.TokenReply
+	var sampled []string
+	for _, arguments := range spellings {
+		sampled = append(sampled, "<tool_call>\n{\"name\": \"terminal\", \"arguments\": "+arguments+"}\n</tool_call>")
+		script = append(script, modeltest.Sample(sampled[len(sampled)-1]))
+	}
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			s := newSetup(t, kind, modeltest.ChatML, modeltest.SampleInOrder(append(script, modeltest.Sample("Done."))...))
+			session := s.session(t)
+			converse(t, session, terminal(t), len(script)+1)
+			require.NoError(t, session.Trainable())
+			all := session.Sequences()
+			require.Len(t, all, 1, "%s", all[len(all)-1].Fork)
+			check(t, s, all)
+			text := s.tokenizer.Decode(all[0].Tokens, false)
+			for i, answer := range sampled {
+				require.True(t, all[0].Turns[i].Drift, answer)
+				require.Contains(t, text, answer)
+			}
+			require.False(t, all[0].Turns[len(sampled)].Drift)
+		})
+	}
+}
+
+func TestSession_ForksWhereATemplateWritesOtherValues(t *testing.T) {
+	template := strings.ReplaceAll(modeltest.ChatML, "call.function.arguments | tojson", "call.function.arguments | tojson | replace('1.5', '1')")
+	require.NotEqual(t, modeltest.ChatML, template)
+	s := newSetup(t, "sglang", template, modeltest.SampleInOrder(modeltest.Sample("<tool_call>\n{\"name\": \"terminal\", \"arguments\": {\"command\": \"ls\", \"n\": 1.5}}\n</tool_call>"), modeltest.Sample("Done.")))
+	session := s.session(t)
+	converse(t, session, terminal(t), 2)
+	all := session.Sequences()
+	require.Len(t, all, 2)
+	require.Contains(t, all[1].Fork, "it writes other tool calls")
+}
+
 func TestATemplateThatRewritesHistoryForksTheSession(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
