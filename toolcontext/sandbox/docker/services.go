@@ -11,6 +11,7 @@ import (
 var (
 	_ sandbox.ServiceKeeper = (*Sandbox)(nil)
 	_ sandbox.Watcher       = (*Sandbox)(nil)
+	_ sandbox.Supervisor    = (*Sandbox)(nil)
 	_ sandbox.ServiceKeeper = (*server)(nil)
 	_ sandbox.Watcher       = (*server)(nil)
 )
@@ -58,4 +59,17 @@ func (s *box) Watched(ctx context.Context, end bool) ([]sandbox.WatchEvents, boo
 		return w.Watched(ctx, end)
 	}
 	return nil, false, fmt.Errorf("watch directories without the server in the container: %w", sandbox.ErrUnsupported)
+}
+
+// ExecSupervised runs a command under a supervisor; see sandbox.Supervisor.
+func (s *server) ExecSupervised(ctx context.Context, c sandbox.Command, p sandbox.Policy) (sandbox.Result, sandbox.Supervision, error) {
+	return s.current().ExecSupervised(ctx, c, p)
+}
+
+// ExecSupervised runs a command under a supervisor; see sandbox.Supervisor.
+func (s *box) ExecSupervised(ctx context.Context, c sandbox.Command, p sandbox.Policy) (sandbox.Result, sandbox.Supervision, error) {
+	if v, ok := s.driver.(sandbox.Supervisor); ok {
+		return v.ExecSupervised(ctx, c, p)
+	}
+	return sandbox.Result{}, sandbox.Supervision{}, fmt.Errorf("supervise a command without the server in the container: %w", sandbox.ErrUnsupported)
 }
