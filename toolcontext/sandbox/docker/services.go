@@ -18,13 +18,13 @@ var (
 
 // KillOthers ends everything but services; see sandbox.ServiceKeeper. A container that
 // ends meanwhile has none left.
-func (s *server) KillOthers(ctx context.Context) ([]sandbox.Service, error) {
+func (s *server) KillOthers(ctx context.Context, keep sandbox.Keep) (kept, ended []sandbox.Service, err error) {
 	c := s.awake(ctx)
-	kept, err := c.KillOthers(ctx)
+	kept, ended, err = c.KillOthers(ctx, keep)
 	if err = s.restarted(ctx, c, err); errors.Is(err, sandbox.ErrRestarted) {
-		return nil, nil
+		return nil, nil, nil
 	}
-	return kept, err
+	return kept, ended, err
 }
 
 // Watch begins to note changes; see sandbox.Watcher.
@@ -38,11 +38,11 @@ func (s *server) Watched(ctx context.Context, end bool) ([]sandbox.WatchEvents, 
 }
 
 // KillOthers ends everything but services; see sandbox.ServiceKeeper.
-func (s *box) KillOthers(ctx context.Context) ([]sandbox.Service, error) {
+func (s *box) KillOthers(ctx context.Context, keep sandbox.Keep) (kept, ended []sandbox.Service, err error) {
 	if k, ok := s.driver.(sandbox.ServiceKeeper); ok {
-		return k.KillOthers(ctx)
+		return k.KillOthers(ctx, keep)
 	}
-	return nil, fmt.Errorf("keep services without the server in the container: %w", sandbox.ErrUnsupported)
+	return nil, nil, fmt.Errorf("keep services without the server in the container: %w", sandbox.ErrUnsupported)
 }
 
 // Watch begins to note changes; see sandbox.Watcher.
