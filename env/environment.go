@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-env/hermes-env/toolcontext"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/tools"
+	"github.com/hermes-env/hermes-env/trajectories"
 )
 
 // Environment is what a user implements. The Runner calls Setup once, then
@@ -99,4 +100,7 @@ type Score struct {
 	Details json.RawMessage
 	// Stop leaves out the stages that would follow; see Stager.
 	Stop bool
+	// Tampering is what the agent did to the verification. With an active entry
+	// env.on_tampering decides what becomes of the score.
+	Tampering []trajectories.Tampering
 }

@@ -36,6 +36,15 @@ func (s *Summary) metrics() []Metric {
 	for _, o := range trajectories.Outcomes() {
 		add("outcome_"+string(o), float64(s.Outcomes[o]))
 	}
+	t := s.Tampering
+	add("tampered", float64(t.Rollouts))
+	for _, k := range t.Kinds {
+		add("tampered/"+k.Kind, float64(k.Rollouts))
+	}
+	add("tampering_noted", float64(t.Noted))
+	for _, k := range t.Notes {
+		add("tampering_noted/"+k.Kind, float64(k.Rollouts))
+	}
 	if s.Rollouts > 0 {
 		add("mean_turns", float64(s.Turns)/float64(s.Rollouts))
 	}

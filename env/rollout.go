@@ -137,6 +137,7 @@ func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item I
 	var all *agentloop.Result
 	var scores []Score
 	var stages []stageRecord
+	var tampering []trajectories.Tampering
 	description := rec.Metadata
 	if stored != nil {
 		rec.Model = stored.Model
@@ -193,6 +194,8 @@ func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item I
 		if err != nil {
 			details = detailsOf(err)
 		}
+		tampering = append(tampering, tamperingOf(score, err)...)
+		rec.Tampering = trajectories.BoundTampering(tampering)
 		record.Turns, record.StopReason = result.TurnsUsed, string(result.StopReason)
 		if l.staged {
 			record.Verifier = details
@@ -210,6 +213,10 @@ func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item I
 			if l.staged {
 				err = fmt.Errorf("stage %d (%s): %w", i+1, l.Name, err)
 			}
+			if r.zeroFailure(ctx, rec, err) {
+				r.settleAsZero(rec, all, "the failure to score counts as 0: "+err.Error())
+				return nil
+			}
 			r.classifyRewardFailure(ctx, rec, err)
 			return err
 		}
@@ -225,7 +232,7 @@ func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item I
 			return err
 		}
 	}
-	r.settle(rec, all, score)
+	r.applyScore(rec, all, score)
 	return nil
 }
 

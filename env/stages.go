@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/agentloop/model"
 	"github.com/hermes-env/hermes-env/toolcontext"
+	"github.com/hermes-env/hermes-env/trajectories"
 )
 
 // Limits are how one item is run where it differs from the configuration. Zero
@@ -91,6 +92,10 @@ type VerifierError struct {
 	Infrastructure bool
 	Err            error           // for people
 	Details        json.RawMessage // a JSON object recorded in metadata.verifier; nil: nothing
+	// Tampering is what the agent did to the verification. With env.on_tampering zero an
+	// error that has an active entry, or is of the class ClassTampered with any, is a
+	// score of 0, unless it is of the infrastructure.
+	Tampering []trajectories.Tampering
 }
 
 // Error returns the text for people.

@@ -59,7 +59,8 @@ type Summary struct {
 	Mixed          []trajectories.ConfigChange // changes of settings that the run went on in spite of
 	Deviations     []string                    // why the results can't be set beside published ones
 	Notes          []string                    // remarks of the environment
-	Metrics        []Metric                    // everything above as named numbers, then the environment's own
+	Tampering      TamperingSummary
+	Metrics        []Metric // everything above as named numbers, then the environment's own
 
 	Turns            int
 	PromptTokens     int64
@@ -88,6 +89,7 @@ func (r *Runner) summarize(wall time.Duration) *Summary {
 	}
 	entries := r.opts.Store.Entries()
 	s.add(entries)
+	s.Tampering = summarizeTampering(entries)
 	s.spend(r.opts.Store, entries)
 	s.TrainingGroups = r.trainingGroups()
 	s.Mixed = r.opts.Store.Manifest().ConfigHistory

@@ -42,8 +42,12 @@ func (m *Manifest) reconcile(info *Info) (changed, fixed []string) {
 	}
 	switch digest := info.digest(); {
 	case m.Affecting != nil && info.Affecting != nil:
+		recorded := m.Affecting
+		if info.Upgrade != nil {
+			recorded = info.Upgrade(recorded)
+		}
 		// A setting that did not exist when the run began had the effect of its default.
-		changed = DiffConfigs(withDefaults(m.Affecting, info.Defaults), info.Affecting)
+		changed = DiffConfigs(withDefaults(recorded, info.Defaults), info.Affecting)
 	case digest != m.ConfigDigest:
 		if changed = DiffConfigs(m.Config, info.Config); len(changed) == 0 {
 			changed = []string{"config digest: " + m.ConfigDigest + " -> " + digest}

@@ -212,3 +212,20 @@ func TestToolsThatAreGoneStayThoseOfEarlierRollouts(t *testing.T) {
 	require.NoError(t, run.Close(StatusDone))
 	require.Len(t, m.ConfigHistory, 2)
 }
+
+func TestResume_UpgradesTheRecordedSettings(t *testing.T) {
+	dir := t.TempDir()
+	run, err := Create(dir, affectedBy(t, `{"env":{"mode":"note"}}`, `{"env":{"mode":"note"}}`, `{}`))
+	require.NoError(t, err)
+	require.NoError(t, run.Close(StatusInterrupted))
+	now := affectedBy(t, `{"env":{"restore":"none"}}`, `{"env":{"restore":"none"}}`, `{}`)
+	_, err = Resume(dir, now)
+	require.ErrorIs(t, err, ErrConfigChanged)
+	now.Upgrade = func(config json.RawMessage) json.RawMessage {
+		return json.RawMessage(strings.Replace(string(config), `"mode": "note"`, `"restore": "none"`, 1)) // run.json is indented
+	}
+	run, err = Resume(dir, now)
+	require.NoError(t, err)
+	require.Empty(t, run.Manifest().ConfigHistory)
+	require.NoError(t, run.Close(StatusInterrupted))
+}

@@ -57,6 +57,8 @@ func DecodeRollout(line []byte) (*Rollout, error) {
 				r.ScoreParts = append(r.ScoreParts, ScorePart{name.String(), value.Float()})
 				return true
 			})
+		case "tampering":
+			r.Tampering = DecodeTampering(raw)
 		case "stop_reason":
 			r.StopReason = v.String()
 		case "error":
@@ -215,6 +217,7 @@ type Entry struct {
 	Outcome    Outcome
 	Score      *float64
 	Passed     *bool
+	Tampering  *TamperingKinds // nil when nothing was found
 	TurnsUsed  int
 	Usage      EntryUsage
 	Spend      EntrySpend
@@ -290,6 +293,8 @@ func parseMembers(head, list []byte) (Entry, error) {
 			e.Score = optionalNumber(v)
 		case "passed":
 			e.Passed = optionalBool(v)
+		case "tampering":
+			e.Tampering = KindsOfTampering(DecodeTampering([]byte(v.Raw)))
 		case "turns_used":
 			e.TurnsUsed = int(v.Int())
 		case "usage":

@@ -57,6 +57,10 @@ func AppendRollout(dst []byte, r *Rollout) ([]byte, error) {
 		}
 		e.raw('}')
 	}
+	if len(r.Tampering) > 0 {
+		e.key("tampering")
+		e.tampering(BoundTampering(r.Tampering))
+	}
 	e.text("stop_reason", r.StopReason)
 	e.key("error")
 	if r.Error == nil {

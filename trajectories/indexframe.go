@@ -12,8 +12,8 @@ import (
 // the bytes it speaks of, and may be removed at any time.
 const indexFile = "rollouts.index"
 
-// indexHeader begins the file; another number makes an older program start it anew.
-const indexHeader = "hermes-env rollouts index 1\n"
+// indexHeader begins the file; with another number than its own a program starts it anew.
+const indexHeader = "hermes-env rollouts index 2\n"
 
 // castagnoli is the polynomial for which processors have an instruction.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -64,6 +64,7 @@ const (
 	bitPriced
 	bitCost
 	bitHeld
+	bitTampering
 )
 
 func (e *Entry) append(dst []byte) []byte {
@@ -90,6 +91,9 @@ func (e *Entry) append(dst []byte) []byte {
 	if e.Timings.Held != 0 {
 		flags |= bitHeld
 	}
+	if e.Tampering != nil {
+		flags |= bitTampering
+	}
 	dst = append(dst, flags)
 	for _, s := range []string{e.ID, e.ItemID, e.ItemDigest, string(e.Outcome)} {
 		dst = binary.AppendUvarint(dst, uint64(len(s)))
@@ -113,6 +117,25 @@ func (e *Entry) append(dst []byte) []byte {
 	}
 	if e.Score != nil {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(*e.Score))
+	}
+	if e.Tampering != nil {
+		dst = e.Tampering.append(dst)
+	}
+	return dst
+}
+
+func (k *TamperingKinds) append(dst []byte) []byte {
+	acted := byte(0)
+	if k.Acted {
+		acted = 1
+	}
+	dst = append(dst, acted)
+	for _, kinds := range [][]string{k.Active, k.Noted} {
+		dst = binary.AppendUvarint(dst, uint64(len(kinds)))
+		for _, kind := range kinds {
+			dst = binary.AppendUvarint(dst, uint64(len(kind)))
+			dst = append(dst, kind...)
+		}
 	}
 	return dst
 }
@@ -185,6 +208,27 @@ func (r *frameReader) entry(e *Entry) {
 		passed := flags[0]&bitPassedTrue != 0
 		e.Passed = &passed
 	}
+	if flags[0]&bitTampering != 0 {
+		e.Tampering = r.tampering()
+	}
+}
+
+func (r *frameReader) tampering() *TamperingKinds {
+	acted := r.bytes(1)
+	if r.bad {
+		return nil
+	}
+	k := &TamperingKinds{Acted: acted[0] != 0}
+	for _, kinds := range []*[]string{&k.Active, &k.Noted} {
+		n := r.uvarint()
+		if n > MaxTampering {
+			r.bad = true
+		}
+		for i := uint64(0); i < n && !r.bad; i++ {
+			*kinds = append(*kinds, r.shared())
+		}
+	}
+	return k
 }
 
 func (r *frameReader) span() span {

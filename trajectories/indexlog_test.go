@@ -34,6 +34,11 @@ func fillFields(t *testing.T, v reflect.Value, next *int) {
 		v.SetInt(int64(*next))
 	case reflect.Float64:
 		v.SetFloat(float64(*next) + 0.1)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			fillFields(t, v.Index(i), next)
+		}
 	case reflect.Bool:
 		v.SetBool(true)
 	default:

@@ -53,6 +53,9 @@ type Info struct {
 	ConfigDigest string          // digest of what must not change on resume; "" means ConfigDigest(Config)
 	Affecting    json.RawMessage // the part of Config that can affect results, a JSON object; nil when that is not known
 	Defaults     json.RawMessage // the same with every setting at its default; only for Resume
+	// Upgrade returns a configuration that an earlier version recorded as it is written
+	// now; nil leaves it. Only for Resume.
+	Upgrade func(config json.RawMessage) json.RawMessage
 	// AllowConfigChange lets Resume go on although settings changed that can affect
 	// results; the change is recorded.
 	AllowConfigChange bool

@@ -135,7 +135,7 @@ func encodeMetrics(values []Metric) ([]byte, error) {
 func sampleFields() []string {
 	return []string{
 		"item_id", "attempt", "step", "group", "outcome", "score", "passed", "turns_used",
-		"finished_naturally", "stop_reason", "error", "model", "rollout_id", "score_parts", "metadata", "task_name", "category", "reward", "messages",
+		"finished_naturally", "stop_reason", "error", "model", "rollout_id", "score_parts", "tampering", "metadata", "task_name", "category", "reward", "messages",
 	}
 }
 

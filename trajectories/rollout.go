@@ -21,6 +21,7 @@ type Rollout struct {
 	Score      *float64    // nil when there is none; an unscored outcome never has one
 	Passed     *bool       // nil when the environment draws no line
 	ScoreParts []ScorePart // what the score is made of; left out when empty
+	Tampering  []Tampering // what the agent did to its verification, at most MaxTampering; left out when empty
 
 	StopReason string   // why the agent loop ended, in the loop's words
 	Error      *Failure // what went wrong, nil when nothing did

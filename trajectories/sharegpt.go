@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -216,7 +217,7 @@ func (s *ShareGPT) Append(dst []byte, r *Rollout) []byte {
 	for _, t := range turns {
 		size += len(t.Value) + len(t.Value)/8 + 32
 	}
-	e := encoder{buf: appendViewPrefix(slices.Grow(dst, size), r.ID)}
+	e := encoder{buf: appendViewPrefix(slices.Grow(dst, size), r.ID, r.Tampered())}
 	e.text("item_id", r.ItemID)
 	e.integer("prompt_index", int64(r.Group))
 	e.key("conversations")
@@ -290,6 +291,7 @@ func (s *ShareGPT) appendMetadata(e *encoder, r *Rollout, timestamp string, stat
 	// A text and not a list: a list that is empty in all the first rows has no type
 	// that a reader could infer.
 	e.text("unknown_tools", listText(names))
+	e.text("tampering", tamperingText(BoundTampering(r.Tampering)))
 	e.text("environment", compactText(r.Metadata))
 	e.raw('}')
 }
@@ -318,8 +320,10 @@ func listText(names []string) string {
 
 // appendViewPrefix writes what every line of trajectories.jsonl begins with; the
 // id comes first so that the file can be compared with rollouts.jsonl without
-// reading the conversations.
-func appendViewPrefix(dst []byte, id string) []byte {
+// reading the conversations. Lines of versions that did not write tampered differ.
+func appendViewPrefix(dst []byte, id string, tampered bool) []byte {
 	dst = append(dst, `{"rollout_id":`...)
-	return chat.AppendString(dst, id)
+	dst = chat.AppendString(dst, id)
+	dst = append(dst, `,"tampered":`...)
+	return strconv.AppendBool(dst, tampered)
 }

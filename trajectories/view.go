@@ -81,7 +81,7 @@ func matching(f io.ReadSeeker, entries []Entry, known int, knownEnd int64) (good
 		}
 		// The file is not synced with every rollout: after a power cut its end may
 		// consist of zeroes, which no line of JSON contains.
-		prefix = appendViewPrefix(prefix[:0], entries[good].ID)
+		prefix = appendViewPrefix(prefix[:0], entries[good].ID, entries[good].Tampered())
 		if !whole || !bytes.HasPrefix(line, prefix) || line[len(line)-1] != '}' || bytes.IndexByte(line, 0) >= 0 {
 			break
 		}

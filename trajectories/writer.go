@@ -110,6 +110,7 @@ func entryOf(r *Rollout, length int64) Entry {
 		ItemDigest: r.ItemDigest,
 		Group:      r.Group,
 		Outcome:    r.Outcome,
+		Tampering:  KindsOfTampering(BoundTampering(r.Tampering)),
 		TurnsUsed:  r.TurnsUsed,
 		Usage:      EntryUsage{r.Usage.PromptTokens, r.Usage.CompletionTokens},
 		Timings: EntryTimings{

@@ -26,9 +26,9 @@ const (
 	keepAll          = "always"
 	keepNone         = "never"
 	tamperingCore    = "core"
-	tamperingNote    = "note"
-	tamperingFail    = "fail"
-	tamperingRestore = "fresh-tools"
+	tamperingNote    = "none"
+	tamperingFail    = "fail" // older: see RewriteSetting
+	tamperingRestore = "all"
 )
 
 // Config is the environments' own part of the env section.
@@ -56,7 +56,8 @@ type Config struct {
 	Network               string         `yaml:"network" default:"task" choices:"task,none,public" help:"what every task's container can reach; task is the task's own"`
 	VerifyIn              string         `yaml:"verify_in" default:"same" choices:"same,fresh" help:"where the tests run: in the agent's container once its processes are dead, or in a fresh one made from its files"`
 	KeepProcesses         string         `yaml:"keep_processes" default:"auto" choices:"auto,always,never" help:"what of the agent's processes goes on while the tests run, where the task does not say: auto keeps services, which are those that listen and what belongs with them, always keeps all as Harbor does, never none; what is kept is recorded, and a reward it may have had a hand in does not count"`
-	OnTampering           string         `yaml:"on_tampering" default:"core" choices:"core,note,fail,fresh-tools" help:"when the agent changed programs that tests rely on, which is always noted: core restores the shells, env and preloaded libraries and runs the tests in a fresh container; fresh-tools does so with every program of the kind; fail leaves the rollout unscored; note runs the tests all the same"`
+	RestoreTools          string         `yaml:"restore_tools" default:"core" choices:"core,all,none" help:"what is undone before the tests of what the agent changed in programs that tests rely on, which is always noted: core restores the shells, env and preloaded libraries, and runs the tests in a fresh container; all does so with every program of the kind; none runs the tests all the same"`
+	StrictTampering       bool           `yaml:"strict_tampering" default:"false" help:"leave a rollout unscored (class tampering) as soon as the agent changed a program that tests rely on, also where that had no effect"`
 	DetectSetupFailures   bool           `yaml:"detect_setup_failures" default:"true" help:"tests that could not install their own tools (no network, no package) are trouble with the infrastructure instead of a 0"`
 	ExitCodeFallback      bool           `yaml:"exit_code_fallback" default:"false" help:"without a reward file the exit code of the tests decides, as in the original: mind that most tests end with 0 whatever happened"`
 	KeepSandboxDiff       bool           `yaml:"keep_sandbox_diff" default:"false" affects:"no" help:"keep what each rollout changed in its container, for the command rescore"`
@@ -101,6 +102,24 @@ func (c *Config) ValidateConfig(all *config.Config) []error {
 	return errs
 }
 
+// RewriteSetting brings the words that on_tampering had before restore_tools up to date.
+func (c *Config) RewriteSetting(s config.Setting) []config.Setting {
+	if s.Name != "on_tampering" {
+		return nil
+	}
+	switch s.Value {
+	case "core":
+		return []config.Setting{{Name: "restore_tools", Value: tamperingCore}}
+	case "note":
+		return []config.Setting{{Name: "restore_tools", Value: tamperingNote}}
+	case "fresh-tools":
+		return []config.Setting{{Name: "restore_tools", Value: tamperingRestore}}
+	case tamperingFail:
+		return []config.Setting{{Name: "on_tampering", Value: config.TamperingUnscored}, {Name: "strict_tampering", Value: "true"}}
+	}
+	return nil
+}
+
 // deviations lists what makes results incomparable with those of the published
 // protocol: each task's own limits and resources, all tasks, tests in the agent's container.
 func (c *Config) deviations(common config.Env, defaults Config) []string {
@@ -127,7 +146,9 @@ func (c *Config) deviations(common config.Env, defaults Config) []string {
 	add(c.ForceBuild, "images built here instead of the published ones (force_build)")
 	add(c.VerifyIn == verifyFresh, "tests in a fresh container (verify_in)")
 	add(c.VerifyIn == verifySame && c.KeepProcesses == keepNone, "no service of the agent's goes on while the tests run (keep_processes never)")
-	add(c.OnTampering != tamperingCore && c.OnTampering != tamperingNote, "on_tampering %s", c.OnTampering)
+	add(c.RestoreTools == tamperingRestore, "restore_tools %s", c.RestoreTools)
+	add(c.StrictTampering, "changed programs leave rollouts unscored (strict_tampering)")
+	add(common.OnTampering != "" && common.OnTampering != config.TamperingKeep, "on_tampering %s", common.OnTampering)
 	add(c.ExitCodeFallback, "the exit code counts where there is no reward (exit_code_fallback)")
 	return list
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
@@ -84,7 +85,10 @@ func TestEveryOverrideThatMakesScoresIncomparableIsNamed(t *testing.T) {
 		"force_build=true":                "force_build",
 		"verify_in=fresh":                 "fresh container",
 		"keep_processes=never":            "keep_processes never",
-		"on_tampering=fail":               "on_tampering fail",
+		"on_tampering=fail":               "on_tampering unscored",
+		"strict_tampering=true":           "strict_tampering",
+		"on_tampering=zero":               "on_tampering zero",
+		"on_tampering=fresh-tools":        "restore_tools all",
 		"exit_code_fallback=true":         "exit code",
 		"skip_unsound=true":               "skip_unsound",
 	} {
@@ -92,10 +96,39 @@ func TestEveryOverrideThatMakesScoresIncomparableIsNamed(t *testing.T) {
 		require.NoError(t, err, flag)
 		require.Contains(t, strings.Join(e.(env.Protocol).Deviations(), "\n"), want, flag)
 	}
-	for _, flag := range []string{"attempts=5", "max_eval_workers=2", "keep_sandbox_diff=true", "on_tampering=note", "verifier_retries=0"} {
+	for _, flag := range []string{"attempts=5", "max_eval_workers=2", "keep_sandbox_diff=true", "on_tampering=note", "restore_tools=none", "on_tampering=keep", "verifier_retries=0"} {
 		_, e, err := resolve(t, NameTB2, flag)
 		require.NoError(t, err, flag)
 		require.Empty(t, e.(env.Protocol).Deviations(), flag)
+	}
+}
+
+func TestConfig_ReadsTheOlderWordsOfOnTampering(t *testing.T) {
+	for word, want := range map[string]struct {
+		restore string
+		strict  bool
+		policy  string
+	}{
+		"core":        {tamperingCore, false, config.TamperingKeep},
+		"note":        {tamperingNote, false, config.TamperingKeep},
+		"fresh-tools": {tamperingRestore, false, config.TamperingKeep},
+		"fail":        {tamperingCore, true, config.TamperingUnscored},
+		"zero":        {tamperingCore, false, config.TamperingZero},
+	} {
+		cfg, _, err := resolve(t, NameTB2, "on_tampering="+word)
+		require.NoError(t, err, word)
+		own := cfg.Own.(*Config)
+		require.Equal(t, want.restore, own.RestoreTools, word)
+		require.Equal(t, want.strict, own.StrictTampering, word)
+		require.Equal(t, want.policy, cfg.Env.OnTampering, word)
+		if word == "zero" {
+			require.Empty(t, cfg.Warnings)
+			continue
+		}
+		require.Len(t, cfg.Warnings, 1, word)
+		require.Contains(t, cfg.Warnings[0], word+" is an older spelling, now written ")
+		recorded := string(cfg.Upgrade([]byte(`{"env":{"on_tampering":"` + word + `"}}`)))
+		require.Equal(t, want.strict, gjson.Get(recorded, "env.strict_tampering").Bool(), "a recorded run goes on")
 	}
 }
 
@@ -117,7 +150,7 @@ func TestConfigurationsThatCanNotWorkAreRefused(t *testing.T) {
 
 func TestPassRatesCountWhatHasNoRewardAsFailedAndLeaveTheInfrastructureOut(t *testing.T) {
 	yes, no, one, zero := true, false, 1.0, 0.0
-	e := &Environment{name: NameTB2, published: Config{DatasetName: "d"}, own: Config{DatasetName: "d", AgentTimeoutFactor: 1, VerifierTimeoutFactor: 1, Network: "task", OnTampering: tamperingCore, TimeoutMode: timeoutTask},
+	e := &Environment{name: NameTB2, published: Config{DatasetName: "d"}, own: Config{DatasetName: "d", AgentTimeoutFactor: 1, VerifierTimeoutFactor: 1, Network: "task", RestoreTools: tamperingCore, TimeoutMode: timeoutTask},
 		byName: map[string]*task{"a": {category: "system-administration", difficulty: "easy"}, "b": {category: "Data Science"}}}
 	record := func(item string, o trajectories.Outcome, passed *bool, score *float64) env.Record {
 		r := env.Record{Outcome: o, Passed: passed, Score: score}

@@ -90,7 +90,7 @@ func binary(t *testing.T) string {
 // environment makes the environment as the command line would.
 func (b *bench) environment() *Environment {
 	own := Config{Tasks: b.root, TimeoutMode: timeoutTask, TaskTimeout: 1800, TestTimeout: 600, AgentTimeoutFactor: 1, VerifierTimeoutFactor: 1,
-		VerifierRetries: 0, Network: "task", VerifyIn: verifySame, KeepProcesses: keepServices, OnTampering: tamperingCore, DetectSetupFailures: true, MaxDiffMB: 64, MaxArtifactsMB: 1}
+		VerifierRetries: 0, Network: "task", VerifyIn: verifySame, KeepProcesses: keepServices, RestoreTools: tamperingCore, DetectSetupFailures: true, MaxDiffMB: 64, MaxArtifactsMB: 1}
 	if b.change != nil {
 		b.change(&own)
 	}
@@ -238,7 +238,11 @@ func TestReplacedToolsAreNotedRestoredOrRefused(t *testing.T) {
 	for policy, want := range map[string]string{tamperingCore: "1", tamperingNote: "1", tamperingFail: classTampering, tamperingRestore: "0"} {
 		t.Run(policy, func(t *testing.T) {
 			b := newBench(t)
-			b.change = func(c *Config) { c.OnTampering = policy }
+			b.change = func(c *Config) {
+				if c.StrictTampering = policy == tamperingFail; !c.StrictTampering {
+					c.RestoreTools = policy
+				}
+			}
 			tests := files{"tests/test.sh": strings.Replace(honest, "cat", "/bin/cat", 1)} // not the one built into the shell
 			writeTask(t, b.root, "forge", forge, tests)
 			writeTask(t, b.root, "work", "#!/bin/sh\necho 42 > /work/answer; rm -r /home/agent; ln -s answer /work/link\n", tests)

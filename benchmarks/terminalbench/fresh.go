@@ -22,7 +22,7 @@ func (v *verification) freshBox(ctx context.Context) error {
 	if apart != "" {
 		return failure(classNoFresh, "the tests have to run in a fresh container, which can't be given what is in %s: the image keeps it in a volume", apart)
 	}
-	if undo := toRestore(v.e.own.OnTampering, v.changes); len(undo) > 0 {
+	if undo := toRestore(v.e.own.RestoreTools, v.changes); len(undo) > 0 {
 		fresh, err = v.restored(ctx, undo)
 	} else {
 		fresh, err = v.copied(ctx)

@@ -16,7 +16,7 @@ import (
 // fromRows is an environment whose tasks are rows.
 func fromRows(t *testing.T, name string, variables map[string]string) *Environment {
 	variables["XDG_CACHE_HOME"] = t.TempDir()
-	return &Environment{name: NameTB2, own: Config{DatasetName: name, DatasetSplit: "train", TaskTimeout: 1800, TestTimeout: 600, AgentTimeoutFactor: 1, VerifierTimeoutFactor: 1, Network: "task", OnTampering: tamperingCore},
+	return &Environment{name: NameTB2, own: Config{DatasetName: name, DatasetSplit: "train", TaskTimeout: 1800, TestTimeout: 600, AgentTimeoutFactor: 1, VerifierTimeoutFactor: 1, Network: "task", RestoreTools: tamperingCore},
 		getenv: func(key string) (string, bool) { v, ok := variables[key]; return v, ok }}
 }
 

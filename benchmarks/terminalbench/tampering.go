@@ -209,8 +209,8 @@ func (v *verification) inspect(ctx context.Context) error {
 }
 
 func (v *verification) notInspected(err error) error {
-	if v.e.own.OnTampering == tamperingFail || v.e.own.OnTampering == tamperingRestore || v.e.own.KeepSandboxDiff {
-		return infra("list what changed in the sandbox", fmt.Errorf("the %s backend: %w; set env.on_tampering to note and env.keep_sandbox_diff to false", v.box.Info().Backend, err))
+	if v.e.own.StrictTampering || v.e.own.RestoreTools == tamperingRestore || v.e.own.KeepSandboxDiff {
+		return infra("list what changed in the sandbox", fmt.Errorf("the %s backend: %w; set env.restore_tools to none, env.strict_tampering and env.keep_sandbox_diff to false", v.box.Info().Backend, err))
 	}
 	v.report.Notes = append(v.report.Notes, "what the agent changed could not be listed: "+err.Error())
 	return nil

@@ -129,10 +129,10 @@ func (v *verification) run(ctx context.Context, result *agentloop.Result) (env.S
 	if err := v.inspect(ctx); err != nil {
 		return env.Score{}, err
 	}
-	if v.e.own.OnTampering == tamperingFail && len(v.tampered) > 0 {
+	if v.e.own.StrictTampering && len(v.tampered) > 0 {
 		return env.Score{}, failure(classTampering, "the agent changed what the verifier relies on: %s", v.tampered[0])
 	}
-	restore := len(toRestore(v.e.own.OnTampering, v.changes)) > 0
+	restore := len(toRestore(v.e.own.RestoreTools, v.changes)) > 0
 	switch v.keptRunning(); {
 	case v.e.own.VerifyIn == verifyFresh || v.needsFresh() || restore:
 		if err := v.freshBox(ctx); err != nil {

@@ -393,7 +393,7 @@ func (j *job) openStore() (*trajectories.Run, error) {
 	}
 	info := trajectories.Info{
 		Command: string(j.mode), Environment: j.cfg.Environment,
-		Config: j.cfg.CanonicalJSON(), ConfigDigest: j.cfg.Digest, Affecting: j.cfg.AffectingJSON(), Defaults: j.cfg.DefaultsJSON(),
+		Config: j.cfg.CanonicalJSON(), ConfigDigest: j.cfg.Digest, Affecting: j.cfg.AffectingJSON(), Defaults: j.cfg.DefaultsJSON(), Upgrade: j.cfg.Upgrade,
 		Version: Version(), Seeds: map[string]int64{"run": j.cfg.Env.Seed}, Tools: toolset,
 	}
 	if j.rescoring != nil {

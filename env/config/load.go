@@ -32,6 +32,7 @@ func Load(o Options) (*Resolved, error) {
 	if err := l.prepare(); err != nil {
 		return nil, err
 	}
+	l.rewrite()
 	l.readTop()
 	l.readEnv()
 	l.readServers()
@@ -114,6 +115,7 @@ func (l *loader) prepare() error {
 	if chosen != nil && chosen.Defaults != nil {
 		l.applyEnvironment(chosen, before)
 	}
+	l.defaultOnTampering()
 	switch l.Mode {
 	case Process:
 		l.config.Env.EnsureScoresAreNotSame = false
@@ -125,6 +127,19 @@ func (l *loader) prepare() error {
 	}
 	l.defaults = append(appendObject([]byte(`{"env":`), l.env, true), '}')
 	return nil
+}
+
+// defaultOnTampering gives training data a policy for rollouts whose agent tampered with
+// the verification, unless the environment has one of its own.
+func (l *loader) defaultOnTampering() {
+	if l.Mode == Evaluate || l.origins["env.on_tampering"].Kind != FromDefault {
+		return
+	}
+	l.config.Env.OnTampering = TamperingUnscored
+	if l.Mode == Serve {
+		l.config.Env.OnTampering = TamperingZero
+	}
+	l.markMode("env.on_tampering")
 }
 
 // markMode says that the command gave fields their defaults.

@@ -114,8 +114,13 @@ func mergeJSON(base, over json.RawMessage) json.RawMessage {
 		place[m.key] = len(lower)
 		lower = append(lower, m)
 	}
+	return objectOf(lower)
+}
+
+// objectOf is the JSON object of members.
+func objectOf(list []member) json.RawMessage {
 	out := []byte{'{'}
-	for i, m := range lower {
+	for i, m := range list {
 		if i > 0 {
 			out = append(out, ',')
 		}
