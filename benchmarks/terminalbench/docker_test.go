@@ -90,7 +90,7 @@ func binary(t *testing.T) string {
 // environment makes the environment as the command line would.
 func (b *bench) environment() *Environment {
 	own := Config{Tasks: b.root, TimeoutMode: timeoutTask, TaskTimeout: 1800, TestTimeout: 600, AgentTimeoutFactor: 1, VerifierTimeoutFactor: 1,
-		VerifierRetries: 0, Network: "task", VerifyIn: verifySame, KeepProcesses: keepServices, RestoreTools: tamperingCore, DetectSetupFailures: true, MaxDiffMB: 64, MaxArtifactsMB: 1}
+		VerifierRetries: 0, Network: "task", VerifyIn: verifySame, KeepProcesses: keepAuto, IsolateTests: true, RestoreTools: tamperingCore, DetectSetupFailures: true, MaxDiffMB: 64, MaxArtifactsMB: 1}
 	if b.change != nil {
 		b.change(&own)
 	}
@@ -393,7 +393,7 @@ func TestWhatAnAgentLeftCanBeScoredAgainByOtherTests(t *testing.T) {
 	b.change = func(c *Config) { c.KeepSandboxDiff, c.MaxDiffMB = true, 1 }
 	writeTask(t, b.root, "answer", "#!/bin/sh\necho 42 > /work/answer; rm /bin/printenv; mkdir /opt; echo x > /opt/file; chmod 700 /opt/file; chown agent /opt/file\n", nil)
 	writeTask(t, b.root, "huge", "#!/bin/sh\nhead -c 3000000 /dev/urandom > /work/huge\n", nil)
-	writeTask(t, b.root, "service", "#!/bin/sh\ntrue\n", files{"task.toml": "[metadata]\nkeep_processes = true\n[environment]\n"})
+	writeTask(t, b.root, "service", "#!/bin/sh\n(setsid sleep 500 > /dev/null 2>&1 &)\n", nil)
 	records := b.run()
 	require.Equal(t, "1", outcome(records["answer"]))
 	d := diffOf(records["answer"])

@@ -12,8 +12,9 @@ type Policy struct {
 	// files may be added by any process.
 	Sealed []string
 	Code   []string // directories of programs and libraries whose present files stay as they are
-	// Foreign are files and directories that hold untrusted code. Files written by
-	// untrusted processes are added while the command runs.
+	Free   []string // directories whose files any process may change, also within Code
+	// Foreign are files that hold untrusted code; a name that ends in / stands for all
+	// below it. Files written by untrusted processes are added while the command runs.
 	Foreign []string
 	// Loads has the supervisor note code from Foreign that trusted processes load. It then
 	// sees every opening of a file, which slows programs that open many.
@@ -43,7 +44,9 @@ type Act struct {
 // Supervision is what was seen of a supervised command.
 type Supervision struct {
 	Acts         []Act
-	ResultWrites int // how often trusted processes opened or replaced one of Results
+	ResultWrites int  // how often trusted processes opened, replaced or removed one of Results
+	SealedWrites int  // the same for files that are Sealed
+	Moved        bool // trusted processes moved or removed a directory above Results or Sealed
 	// Loaded are files from Foreign that trusted processes loaded as code. That code
 	// can't be told apart from the process that loaded it. Without Policy.Loads only
 	// Python modules are found, and only if Python may keep their compiled form.

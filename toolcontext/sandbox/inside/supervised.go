@@ -29,7 +29,7 @@ func (c *Client) ExecSupervised(ctx context.Context, cmd sandbox.Command, p sand
 	if err != nil {
 		return sandbox.Result{}, seen, err
 	}
-	for _, list := range [][]string{p.Results, p.Sealed, p.Code, p.Foreign} {
+	for _, list := range [][]string{p.Results, p.Sealed, p.Code, p.Free, p.Foreign} {
 		e.strings(list)
 	}
 	e.bool(p.Loads)
@@ -43,7 +43,7 @@ func (c *Client) ExecSupervised(ctx context.Context, cmd sandbox.Command, p sand
 // execSupervised runs a command under a supervisor, in the server.
 func (s *server) execSupervised(ctx context.Context, d *decoder, reply *encoder) error {
 	c, stdin := decodeCommand(d)
-	p := sandbox.Policy{Results: d.strings(), Sealed: d.strings(), Code: d.strings(), Foreign: d.strings(), Loads: d.bool()}
+	p := sandbox.Policy{Results: d.strings(), Sealed: d.strings(), Code: d.strings(), Free: d.strings(), Foreign: d.strings(), Loads: d.bool()}
 	if err := d.end(); err != nil {
 		return err
 	}
@@ -87,6 +87,8 @@ func encodeSupervision(e *encoder, seen sandbox.Supervision) {
 		e.uint(uint64(a.Count))
 	}
 	e.uint(uint64(seen.ResultWrites))
+	e.uint(uint64(seen.SealedWrites))
+	e.bool(seen.Moved)
 	e.strings(seen.Loaded)
 	e.bool(seen.Lost || len(seen.Acts) > maxActs)
 }
@@ -97,6 +99,8 @@ func decodeSupervision(d *decoder) sandbox.Supervision {
 		seen.Acts = append(seen.Acts, sandbox.Act{Kind: d.string(), Target: d.string(), Process: d.string(), Count: int(d.bounded(math.MaxInt32))})
 	}
 	seen.ResultWrites = int(d.bounded(math.MaxInt32))
+	seen.SealedWrites = int(d.bounded(math.MaxInt32))
+	seen.Moved = d.bool()
 	if seen.Loaded = d.strings(); len(seen.Loaded) == 0 {
 		seen.Loaded = nil
 	}

@@ -29,7 +29,7 @@ func BenchmarkCommand(b *testing.B) {
 			self, err := os.Executable()
 			require.NoError(b, err)
 			for b.Loop() {
-				s, err := Start(sandbox.Policy{Results: []string{"/logs/verifier/reward.txt"}, Foreign: []string{"/app"}, Loads: loads})
+				s, err := Start(sandbox.Policy{Results: []string{"/logs/verifier/reward.txt"}, Foreign: []string{"/app/"}, Loads: loads})
 				require.NoError(b, err)
 				argv := s.Args(self, []string{"bash", "-c", work})
 				require.NoError(b, exec.Command(argv[0], argv[1:]...).Run())

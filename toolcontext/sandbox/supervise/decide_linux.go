@@ -238,6 +238,10 @@ func (s *Session) changedByTrusted(p place, by level) {
 	if _, ok := s.results[p.path]; ok {
 		s.writes++
 	}
+	if _, ok := s.sealed[p.path]; ok && !p.dir {
+		s.edits++
+	}
+	s.moved = s.moved || p.dir && (s.results.holds(p.path) || s.holdsSealed(p.path))
 	if p.exists && s.foreign.has(p.path) {
 		return // the agent's file, whoever changes it
 	}
@@ -300,7 +304,7 @@ func (s *Session) isCode(name string) bool {
 	if strings.Contains(name, "/site-packages/") || strings.Contains(name, "/dist-packages/") || strings.Contains(name, "/node_modules/.bin/") {
 		return true
 	}
-	return s.code.has(name)
+	return s.code.has(name) && !s.free.has(name)
 }
 
 // memoryOf returns the process whose memory a file of /proc is.

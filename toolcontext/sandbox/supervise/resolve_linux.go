@@ -207,6 +207,29 @@ func (s pathSet) has(name string) bool {
 	return false
 }
 
+// foreignSet holds files, and directories for all below them.
+type foreignSet struct {
+	files map[string]struct{}
+	dirs  pathSet
+}
+
+// newForeignSet makes a set of names; one that ends in / is a directory.
+func newForeignSet(list []string) foreignSet {
+	f := foreignSet{files: map[string]struct{}{}, dirs: pathSet{}}
+	for _, name := range list {
+		clean := path.Clean(name)
+		if f.files[clean] = struct{}{}; strings.HasSuffix(name, "/") {
+			f.dirs[clean] = struct{}{}
+		}
+	}
+	return f
+}
+
+func (f foreignSet) has(name string) bool {
+	_, ok := f.files[name]
+	return ok || f.dirs.has(name)
+}
+
 // holds says whether something in the set is name or below it.
 func (s pathSet) holds(name string) bool {
 	for p := range s {

@@ -63,7 +63,7 @@ func (b *bench) run() (output string, seen sandbox.Supervision) {
 	b.t.Helper()
 	s, err := Start(sandbox.Policy{
 		Results: []string{b.path("results/reward.txt"), b.path("results/reward.json")},
-		Sealed:  []string{b.path("tests")}, Code: []string{b.path("lib")}, Foreign: []string{b.path("app")},
+		Sealed:  []string{b.path("tests")}, Code: []string{b.path("lib")}, Foreign: []string{b.path("app") + "/"},
 	})
 	require.NoError(b.t, err)
 	self, err := os.Executable()

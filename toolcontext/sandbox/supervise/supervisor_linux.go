@@ -41,7 +41,8 @@ type Session struct {
 	policy  sandbox.Policy
 	results pathSet
 	code    pathSet
-	foreign pathSet
+	free    pathSet
+	foreign foreignSet
 	sealed  pathSet // what Sealed held at the start, files and directories
 
 	name     string // of the socket
@@ -57,7 +58,9 @@ type Session struct {
 	startup []string         // files that Python reads when it starts, made by untrusted processes
 	acts    []sandbox.Act
 	loaded  map[string]bool
-	writes  int
+	writes  int  // of results, by trusted processes
+	edits   int  // of what is sealed, by trusted processes
+	moved   bool // a directory above these, by trusted processes
 	lost    bool
 	began   bool  // the launcher has been accepted
 	started bool  // the command's own program has been started
@@ -80,7 +83,7 @@ func Start(p sandbox.Policy) (*Session, error) {
 		return nil, fmt.Errorf("supervise a command: %w: %w", sandbox.ErrUnsupported, err)
 	}
 	s := &Session{
-		policy: p, results: newPathSet(p.Results), code: newPathSet(p.Code), foreign: newPathSet(p.Foreign), sealed: pathSet{},
+		policy: p, results: newPathSet(p.Results), code: newPathSet(p.Code), free: newPathSet(p.Free), foreign: newForeignSet(p.Foreign), sealed: pathSet{},
 		arch: map[uint32]*architecture{}, procs: map[int]*process{}, made: map[string]level{}, outputs: pathSet{}, loaded: map[string]bool{},
 	}
 	for _, a := range architectures() {
@@ -151,7 +154,7 @@ func (s *Session) End() (sandbox.Supervision, error) {
 	s.finished.Wait()
 	_ = s.socket.Close()
 	_ = unix.Close(s.stop)
-	seen := sandbox.Supervision{Acts: s.acts, ResultWrites: s.writes, Lost: s.lost}
+	seen := sandbox.Supervision{Acts: s.acts, ResultWrites: s.writes, SealedWrites: s.edits, Moved: s.moved, Lost: s.lost}
 	for name := range s.loaded {
 		seen.Loaded = append(seen.Loaded, name)
 	}
