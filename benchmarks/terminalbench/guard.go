@@ -121,6 +121,16 @@ func (v *verification) watchTests(ctx context.Context) error {
 	return nil
 }
 
+// disturbed judges what went wrong before the tests ran. Processes that the agent left
+// running can bring that about, so it is a doubt if there are any.
+func (v *verification) disturbed(op string, err error) error {
+	if err == nil || !v.guarded() {
+		return err
+	}
+	v.doubtIf(true, kindTests, testsDir, "%s failed beside the agent's processes: %v", op, err)
+	return failure(classTampered, "%s failed beside the agent's processes: %w", op, errors.New(err.Error()))
+}
+
 func (v *verification) notWatched(err error) error {
 	v.report.Notes = append(v.report.Notes, "the tests and their results could not be watched: "+err.Error())
 	return nil

@@ -174,7 +174,7 @@ func (v *verification) tests(ctx context.Context, limit time.Duration, left bool
 	defer v.hideTests(ctx)
 	for tries := 1; ; tries++ {
 		v.report.Tries++
-		if err := v.placeTests(ctx); err != nil {
+		if err := v.disturbed("placing the tests", v.placeTests(ctx)); err != nil {
 			return env.Score{}, err
 		}
 		ran, err := v.runTests(ctx, limit)
