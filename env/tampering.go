@@ -118,7 +118,7 @@ type TamperingSummary struct {
 type TamperingKind struct {
 	Kind     string
 	Rollouts int
-	Items    []string // ids of their items, each once, in the order of the records
+	Items    []string // ids of their items, sorted, each once
 }
 
 // summarizeTampering counts what the records say.
@@ -164,6 +164,7 @@ func summarizeTampering(entries []Record) TamperingSummary {
 func byFrequency(kinds map[string]*TamperingKind) []TamperingKind {
 	var list []TamperingKind
 	for _, k := range kinds {
+		slices.Sort(k.Items)
 		list = append(list, *k)
 	}
 	slices.SortFunc(list, func(a, b TamperingKind) int {

@@ -198,7 +198,7 @@ func TestSummary_CountsTampering(t *testing.T) {
 	require.Len(t, got.Kinds, 2)
 	require.Equal(t, "reward_write", got.Kinds[0].Kind)
 	require.Equal(t, 4, got.Kinds[0].Rollouts)
-	require.ElementsMatch(t, []string{"item-0", "item-1"}, got.Kinds[0].Items)
+	require.Equal(t, []string{"item-0", "item-1"}, got.Kinds[0].Items)
 	require.Equal(t, env.TamperingKind{Kind: "patched", Rollouts: 2, Items: []string{"item-0"}}, got.Kinds[1])
 	require.Equal(t, []env.TamperingKind{{Kind: "replaced", Rollouts: 2, Items: []string{"item-2"}}}, got.Notes, "rollouts that also acted are not counted twice")
 	want := map[string]float64{"eval/tampered": 4, "eval/tampered/reward_write": 4, "eval/tampered/patched": 2, "eval/tampering_noted": 2, "eval/tampering_noted/replaced": 2}

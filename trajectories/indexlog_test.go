@@ -210,6 +210,8 @@ func TestADiskThatRefusesTheIndexCostsNothing(t *testing.T) {
 func FuzzFrames(f *testing.F) {
 	frame := indexFrame{rollouts: span{6, 1}, view: span{7, 2}, entries: []Entry{{Key: Key{ItemID: "i"}, ID: "r", length: 5, Score: pointer(1.0), Passed: pointer(true)}}}
 	f.Add(frame.append(nil))
+	frame.entries[0].Tampering = &TamperingKinds{Active: []string{"signal"}, Noted: []string{"replaced", "startup"}, Acted: true}
+	f.Add(frame.append(nil))
 	f.Add(append(frame.append(nil), frame.append(nil)[:30]...))
 	f.Add([]byte{5, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, content []byte) {

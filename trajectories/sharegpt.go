@@ -291,7 +291,7 @@ func (s *ShareGPT) appendMetadata(e *encoder, r *Rollout, timestamp string, stat
 	// A text and not a list: a list that is empty in all the first rows has no type
 	// that a reader could infer.
 	e.text("unknown_tools", listText(names))
-	e.text("tampering", tamperingText(BoundTampering(r.Tampering)))
+	e.text("tampering", TamperingText(BoundTampering(r.Tampering)))
 	e.text("environment", compactText(r.Metadata))
 	e.raw('}')
 }

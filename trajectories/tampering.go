@@ -12,12 +12,12 @@ import (
 // Tampering is one thing that the agent did to its verification, or to what the
 // verification relies on.
 type Tampering struct {
-	Kind   string // short and stable, to count by: reward_write, replaced, preload, …
-	Target string // what it concerns: a path, a process
-	Detail string // for people
+	Kind   string `json:"kind"`   // short and stable, to count by: reward_write, replaced, preload, …
+	Target string `json:"target"` // what it concerns: a path, a process
+	Detail string `json:"detail"` // for people
 	// Active says that it acted on the verification, or was in place where the tests
 	// ran. Otherwise it is noted only: it had no effect, or was undone.
-	Active bool
+	Active bool `json:"active"`
 }
 
 // MaxTampering is how many entries a record holds.
@@ -201,8 +201,8 @@ func (f TamperedFilter) Takes(k *TamperingKinds) bool {
 	return true
 }
 
-// tamperingText is the JSON text of a list of entries.
-func tamperingText(list []Tampering) string {
+// TamperingText is the JSON text of a list of entries, as records and rows have it.
+func TamperingText(list []Tampering) string {
 	e := encoder{}
 	e.tampering(list)
 	return string(e.buf)

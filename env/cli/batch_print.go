@@ -23,9 +23,9 @@ type batchPrinter struct {
 }
 
 func (b *batchJob) newPrinter(s *session) printer {
-	p, ok := newPrinter(s.app.Stdout, s.app.Stderr, b.command.JSON, s.app.Getenv).(*textPrinter)
+	p, ok := s.newPrinter(b.command.JSON).(*textPrinter)
 	if !ok {
-		return newPrinter(s.app.Stdout, s.app.Stderr, true, s.app.Getenv)
+		return s.newPrinter(true)
 	}
 	b.show = &batchPrinter{textPrinter: p, verbose: b.on.verbose, chars: b.command.LogPrefix}
 	return b.show

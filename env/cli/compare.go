@@ -14,11 +14,12 @@ import (
 )
 
 type compareCommand struct {
-	A           string `arg:"" name:"run-a" help:"Run directory to compare with."`
-	B           string `arg:"" name:"run-b" help:"Run directory whose gain or loss is shown."`
-	JSON        bool   `name:"json" help:"Print JSON instead of a table."`
-	Items       int    `name:"items" default:"10" help:"Most items to list of each kind; --json has all."`
-	FailIfWorse bool   `name:"fail-if-worse" help:"End with exit code 1 when the 95 % interval of the difference lies below 0."`
+	A     string `arg:"" name:"run-a" help:"Run directory to compare with."`
+	B     string `arg:"" name:"run-b" help:"Run directory whose gain or loss is shown."`
+	JSON  bool   `name:"json" help:"Print JSON instead of a table."`
+	Items int    `name:"items" default:"10" help:"Most items to list of each kind; --json has all."`
+	tamperedFlag
+	FailIfWorse bool `name:"fail-if-worse" help:"End with exit code 1 when the 95 % interval of the difference lies below 0."`
 }
 
 // comparison is what compare prints as JSON.
@@ -29,6 +30,9 @@ type comparison struct {
 	Compared []string    `json:"settings_compared"` // differences in model, server and agent
 	Settings []string    `json:"settings_other"`    // differences in anything else
 	Verdict  string      `json:"verdict"`
+
+	TamperedA comparedTampering `json:"tampered_a"`
+	TamperedB comparedTampering `json:"tampered_b"`
 	*compare.Result
 }
 
@@ -55,11 +59,15 @@ func (c *compareCommand) Run(s *session) error {
 	if a.manifest.Environment != b.manifest.Environment {
 		return fail(ExitUsage, fmt.Errorf("the runs can't be compared: %s is of environment %s and %s of %s", c.A, a.manifest.Environment, c.B, b.manifest.Environment))
 	}
-	sideA, err := a.side(s)
+	filter, err := c.filter()
 	if err != nil {
 		return fail(ExitUsage, err)
 	}
-	sideB, err := b.side(s)
+	sideA, tamperedA, err := a.side(s, filter)
+	if err != nil {
+		return fail(ExitUsage, err)
+	}
+	sideB, tamperedB, err := b.side(s, filter)
 	if err != nil {
 		return fail(ExitUsage, err)
 	}
@@ -67,7 +75,8 @@ func (c *compareCommand) Run(s *session) error {
 	if err != nil {
 		return fail(ExitUsage, fmt.Errorf("the runs can't be compared: %w%s", err, whyNoPairs(result)))
 	}
-	out := &comparison{A: a.compared(), B: b.compared(), Warnings: compareWarnings(a, b, result), Result: result}
+	out := &comparison{A: a.compared(), B: b.compared(), Warnings: compareWarnings(a, b, result), TamperedA: tamperedA, TamperedB: tamperedB, Result: result}
+	out.Warnings = append(out.Warnings, tamperedWarnings(filter, tamperedA, tamperedB)...)
 	out.Compared, out.Settings = settingsApart(a.manifest, b.manifest)
 	out.Verdict = verdict(result)
 	if c.JSON {
@@ -90,13 +99,39 @@ func (c *compareCommand) Run(s *session) error {
 	return nil
 }
 
-func (s *storedRun) side(session *session) (*compare.Side, error) {
+// side reads the rollouts of a run that a filter takes, and counts by all of them whose
+// agent tampered with the verification and which are left out.
+func (s *storedRun) side(session *session, filter trajectories.TamperedFilter) (*compare.Side, comparedTampering, error) {
 	side := compare.NewSide()
+	var t comparedTampering
 	err := s.EachEntry(func(e trajectories.Entry) error {
-		side.Add(e)
+		if e.Tampered() {
+			t.Rollouts++
+		}
+		if filter.Takes(e.Tampering) {
+			side.Add(e)
+		} else {
+			t.LeftOut++
+		}
 		return session.ctx.Err()
 	})
-	return side, err
+	return side, t, err
+}
+
+// comparedTampering counts rollouts of one run.
+type comparedTampering struct {
+	Rollouts int `json:"rollouts"` // whose agent tampered with the verification
+	LeftOut  int `json:"left_out"` // by --tampered
+}
+
+func tamperedWarnings(filter trajectories.TamperedFilter, a, b comparedTampering) []string {
+	switch {
+	case filter != trajectories.TamperedInclude:
+		return []string{fmt.Sprintf("only some rollouts are compared (--tampered %s): %d of A and %d of B are left out", filter, a.LeftOut, b.LeftOut)}
+	case a.Rollouts+b.Rollouts > 0:
+		return []string{fmt.Sprintf("the agent tampered with the verification in %s of A and %d of B, which count as they are scored; --tampered exclude leaves them out", count(a.Rollouts, "rollout"), b.Rollouts)}
+	}
+	return nil
 }
 
 func (s *storedRun) compared() comparedRun {

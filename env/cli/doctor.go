@@ -210,15 +210,6 @@ func configProblems(err error) []finding {
 	return found
 }
 
-// typed is how a user starts a command of this program.
-func (d *doctor) typed(arguments string) string {
-	program := d.app.Command
-	if program == "" {
-		program = d.name
-	}
-	return program + " " + arguments
-}
-
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -87,6 +87,15 @@ type session struct {
 	name   string
 }
 
+// typed is how a user starts a command of this program.
+func (s *session) typed(arguments string) string {
+	program := s.app.Command
+	if program == "" {
+		program = s.name
+	}
+	return program + " " + arguments
+}
+
 // Run parses the arguments, runs one command and returns the exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
 	code, err := a.run(ctx, args)

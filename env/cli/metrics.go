@@ -194,6 +194,7 @@ func (m *runMetrics) finished(rec *trajectories.Rollout) {
 	if rec.Score != nil {
 		w.Sample(window+"score", *rec.Score)
 	}
+	countTampering(w, window, rec)
 	for _, n := range completionLengths(rec) {
 		w.Completion(n)
 	}

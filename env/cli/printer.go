@@ -39,6 +39,15 @@ func newPrinter(stdout, stderr io.Writer, json bool, getenv func(string) (string
 	return p
 }
 
+// newPrinter shows what happens to the user, or as JSON.
+func (s *session) newPrinter(json bool) printer {
+	p := newPrinter(s.app.Stdout, s.app.Stderr, json, s.app.Getenv)
+	if t, ok := p.(*textPrinter); ok {
+		t.typed = s.typed
+	}
+	return p
+}
+
 func useColor(w io.Writer, getenv func(string) (string, bool)) bool {
 	if getenv != nil {
 		if v, ok := getenv("NO_COLOR"); ok && v != "" {
@@ -57,7 +66,8 @@ func useColor(w io.Writer, getenv func(string) (string, bool)) bool {
 type textPrinter struct {
 	out, err io.Writer
 	color    bool
-	live     bool // stderr is a terminal
+	live     bool                          // stderr is a terminal
+	typed    func(arguments string) string // how the user starts another command; nil where none is suggested
 	started  time.Time
 
 	mu        sync.Mutex
@@ -157,6 +167,9 @@ func describeRollout(rec *trajectories.Rollout) string {
 		b.WriteString(string(rec.Outcome))
 	}
 	fmt.Fprintf(&b, ", %s, %.1f s", count(rec.TurnsUsed, "turn"), rec.Timings.Total)
+	if rec.Tampered() {
+		b.WriteString(", tampered (" + oneLine(strings.Join(trajectories.KindsOfTampering(rec.Tampering).Active, ", "), 100) + ")")
+	}
 	if rec.Error != nil {
 		b.WriteString(": " + oneLine(rec.Error.Message, 200))
 	}

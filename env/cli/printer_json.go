@@ -39,6 +39,7 @@ type event struct {
 	Turns    int      `json:"turns_used,omitempty"`
 	Seconds  float64  `json:"total_seconds,omitempty"`
 	Error    string   `json:"error,omitempty"`
+	Tampered []string `json:"tampered,omitempty"` // kinds of what the agent did to the verification
 }
 
 func (p *jsonPrinter) write(v any) {
@@ -82,6 +83,9 @@ func rolloutEvent(kind string, rec *trajectories.Rollout) event {
 	if rec.Error != nil {
 		e.Error = rec.Error.Message
 	}
+	if rec.Tampered() {
+		e.Tampered = trajectories.KindsOfTampering(rec.Tampering).Active
+	}
 	return e
 }
 
@@ -100,6 +104,7 @@ type summaryEvent struct {
 	Items       []itemEvent    `json:"items"`
 	Groups      []groupEvent   `json:"groups,omitempty"`
 	Training    *trainingEvent `json:"training_groups,omitempty"`
+	Tampering   tamperingEvent `json:"tampering"`
 	Mixed       []string       `json:"config_changes,omitempty"`
 	Deviations  []string       `json:"deviations,omitempty"`
 	Notes       []string       `json:"notes,omitempty"`
@@ -157,6 +162,7 @@ func (p *jsonPrinter) Summary(s *env.Summary, _ *config.Resolved) {
 	if t := s.TrainingGroups; t != nil {
 		e.Training = &trainingEvent{Kept: t.Kept, Dropped: byReason(t.Dropped), LeftOut: byReason(t.LeftOut)}
 	}
+	e.Tampering = tamperingEventOf(s.Tampering)
 	for i := range s.Mixed {
 		e.Mixed = append(e.Mixed, s.Mixed[i].Sentence())
 	}

@@ -21,7 +21,8 @@ type reportCommand struct {
 	Directory   string `arg:"" name:"run" help:"Run directory."`
 	Out         string `name:"out" short:"o" placeholder:"FILE" help:"File to write [report.html in the run directory]; - for standard output."`
 	Transcripts int    `name:"transcripts" default:"1000" help:"Most transcripts to include; more rollouts are sampled evenly."`
-	Size        int    `name:"size" default:"40" placeholder:"MIB" help:"Room for all transcripts together; long texts are cut to fit."`
+	tamperedFlag
+	Size int `name:"size" default:"40" placeholder:"MIB" help:"Room for all transcripts together; long texts are cut to fit."`
 	priceFlags
 }
 
@@ -37,19 +38,26 @@ func (c *reportCommand) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	rollouts, err := run.count()
+	filter, err := c.filter()
+	if err != nil {
+		return fail(ExitUsage, err)
+	}
+	rollouts, err := run.count(filter)
 	if err != nil {
 		return fail(ExitUsage, err)
 	}
 	builder := report.NewBuilder(report.Config{Rollouts: rollouts, Transcripts: c.Transcripts, Bytes: c.Size << 20, Groups: run.manifest.Command != "evaluate"})
 	settings := c.config()
-	settings.KnownTools = run.manifest.ToolNames
+	settings.KnownTools, settings.Tampered = run.manifest.ToolNames, filter
 	collector, got := stats.New(settings), newScores()
 	err = run.Each(func(r *trajectories.Rollout) error {
 		if err := s.ctx.Err(); err != nil {
 			return err
 		}
 		collector.Rollout(r)
+		if !filter.Takes(trajectories.KindsOfTampering(r.Tampering)) {
+			return nil
+		}
 		got.add(r)
 		return builder.Add(r)
 	})
@@ -58,6 +66,7 @@ func (c *reportCommand) Run(s *session) error {
 	}
 	page := run.page(got)
 	result := collector.Result()
+	page.Warnings = append(page.Warnings, run.tamperingWarnings(result, filter)...)
 	if err := describeGroups(result, run.Reader); err != nil {
 		return fail(ExitUsage, err)
 	}

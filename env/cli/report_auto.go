@@ -18,11 +18,7 @@ const (
 // report writes the HTML report of a run that is over into its directory, or says how
 // to have it written.
 func (j *job) report(dir string, s *env.Summary, runErr error) {
-	command := j.app.Command
-	if command == "" {
-		command = j.name
-	}
-	command += " report " + shellWord(dir)
+	command := j.typed("report " + shellWord(dir))
 	switch when := j.cfg.Env.Report; {
 	case when == "never" || s.Rollouts == 0:
 		return

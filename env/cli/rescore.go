@@ -60,7 +60,7 @@ func (c *rescoreCommand) Run(s *session) error {
 	}
 	flags := &runFlags{RunDir: c.newDir(s), Resume: c.Resume, AllowConfigChange: c.AllowConfigChange, JSON: c.JSON, configFlagSet: c.configFlagSet}
 	j := &job{session: s, flags: flags, mode: config.Evaluate, cfg: cfg, rescoring: &rescoring{reader: reader}}
-	j.out = newPrinter(s.app.Stdout, s.app.Stderr, c.JSON, s.app.Getenv)
+	j.out = s.newPrinter(c.JSON)
 	if err := j.build(); err != nil {
 		return fail(ExitUsage, err)
 	}

@@ -120,7 +120,7 @@ func (s *session) execute(flags *runFlags, mode config.Mode, failUnder *float64)
 		return fail(ExitUsage, errors.New("--allow-config-change acts on an earlier session: add --resume and --run-dir"))
 	}
 	j := &job{session: s, flags: flags, mode: mode, cfg: cfg}
-	j.out = newPrinter(s.app.Stdout, s.app.Stderr, flags.JSON, s.app.Getenv)
+	j.out = s.newPrinter(flags.JSON)
 	j.metrics = newRunMetrics(cfg, s.app.now, j.out.Warn)
 	for _, w := range cfg.Warnings {
 		j.out.Warn(w)

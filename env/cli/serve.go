@@ -36,7 +36,7 @@ func (c *serveCommand) Run(s *session) error {
 		return fail(ExitUsage, err)
 	}
 	w := &workerRun{job: &job{session: s, flags: &c.runFlags, mode: config.Serve, cfg: cfg}, command: c, modelReady: make(chan struct{})}
-	w.view = newServePrinter(newPrinter(s.app.Stdout, s.app.Stderr, c.JSON, s.app.Getenv), s.app.Stderr, s.app.Getenv)
+	w.view = newServePrinter(s.newPrinter(c.JSON), s.app.Stderr, s.app.Getenv)
 	w.out = w.view
 	w.metrics = newRunMetrics(cfg, s.app.now, w.out.Warn)
 	for _, text := range cfg.Warnings {

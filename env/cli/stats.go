@@ -20,7 +20,8 @@ type statsCommand struct {
 	Source string `arg:"" name:"run-or-file" help:"Run directory, or a JSONL file of rollouts, ShareGPT rows or rows with messages (.gz and .zst too)."`
 	HTML   string `name:"html" placeholder:"FILE" help:"Write a self-contained page as well; - for standard output."`
 	JSON   bool   `name:"json" help:"Print JSON instead of the page for the terminal."`
-	Top    int    `name:"top" default:"10" help:"How many slow and expensive rollouts to name."`
+	Top    int    `name:"top" default:"10" help:"How many slow, expensive and tampered rollouts to name."`
+	tamperedFlag
 	priceFlags
 }
 
@@ -38,6 +39,9 @@ func (c *statsCommand) Run(s *session) error {
 	}
 	settings := c.config()
 	settings.Top, settings.KnownTools = c.Top, tools
+	if settings.Tampered, err = c.filter(); err != nil {
+		return fail(ExitUsage, err)
+	}
 	collector := stats.New(settings)
 	for _, file := range files {
 		if err := collector.File(s.ctx, file); err != nil {
@@ -53,6 +57,9 @@ func (c *statsCommand) Run(s *session) error {
 	}
 	if result.Rows == 0 {
 		problem := "it has no rows"
+		if result.Skipped > 0 {
+			problem = fmt.Sprintf("none of its %s is taken by --tampered %s", count(result.Skipped, "row"), settings.Tampered)
+		}
 		if len(result.Problems) > 0 {
 			problem = fmt.Sprintf("none of its %d lines could be read; line %d: %s", result.Broken, result.Problems[0].Line, result.Problems[0].Problem)
 		}

@@ -43,6 +43,7 @@ func (p *statsPrinter) page(source, subtitle string, r *stats.Result) string {
 	}
 	p.overview(r)
 	p.counts("outcomes", r.Outcomes)
+	p.tampering(r.Tampering)
 	p.counts("groups left out", r.DroppedGroups)
 	p.counts("rollouts left out of groups", r.LeftOut)
 	p.histogram("score", r.Score.Distribution)
@@ -68,6 +69,9 @@ func (p *statsPrinter) overview(r *stats.Result) {
 	if r.Items > 0 {
 		rows += fmt.Sprintf(" of %s items", trajectories.Thousands(int64(r.Items)))
 	}
+	if r.Skipped > 0 {
+		rows += fmt.Sprintf("; %s left out (--tampered)", trajectories.Thousands(int64(r.Skipped)))
+	}
 	p.line("rows", "%s", rows)
 	if s := r.Score; s.N > 0 {
 		text := fmt.Sprintf("%.3f", s.Mean)
@@ -78,6 +82,16 @@ func (p *statsPrinter) overview(r *stats.Result) {
 		if s.Judged > 0 {
 			p.line("passed", "%s of %s (%s)", trajectories.Thousands(int64(s.Passed)), trajectories.Thousands(int64(s.Judged)), report.Percent(s.Passed, s.Judged))
 		}
+	}
+	if t := r.Tampering; t.Found() {
+		var parts []string
+		if t.Rows > 0 {
+			parts = append(parts, fmt.Sprintf("%s of %s: %s", count(t.Rows, "row"), count(t.Items, "item"), countsText(t.Kinds)))
+		}
+		if t.Noted > 0 {
+			parts = append(parts, fmt.Sprintf("noted without effect in %d: %s", t.Noted, countsText(t.NotedKinds)))
+		}
+		p.line("tampering", "%s", strings.Join(parts, "; "))
 	}
 	if r.CompletionTokens.N > 0 {
 		p.line("tokens", "%s prompt + %s completion", trajectories.Thousands(int64(r.PromptTokens.Sum)), trajectories.Thousands(int64(r.CompletionTokens.Sum)))

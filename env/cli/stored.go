@@ -106,9 +106,14 @@ func (s *storedRun) agent() string {
 	return "model"
 }
 
-// count returns the number of recorded rollouts.
-func (s *storedRun) count() (n int, err error) {
-	err = s.EachEntry(func(trajectories.Entry) error { n++; return nil })
+// count returns the number of recorded rollouts that a filter takes.
+func (s *storedRun) count(filter trajectories.TamperedFilter) (n int, err error) {
+	err = s.EachEntry(func(e trajectories.Entry) error {
+		if filter.Takes(e.Tampering) {
+			n++
+		}
+		return nil
+	})
 	return n, err
 }
 

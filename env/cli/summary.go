@@ -45,6 +45,9 @@ func (p *textPrinter) Summary(s *env.Summary, cfg *config.Resolved) {
 	if s.Unscored() > 0 && s.Score.N > 0 {
 		line("", "counting every unscored rollout as 0 the score would be %.3f", s.UnscoredAsZero)
 	}
+	for i, text := range tamperingLines(s.Tampering, p.statsCommand(s.Dir)) {
+		line([]string{"tampering", ""}[min(i, 1)], "%s", text)
+	}
 	if s.TrainingGroups != nil {
 		line("groups", "%s", trainingGroupsText(s.TrainingGroups))
 	}

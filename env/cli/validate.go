@@ -33,7 +33,7 @@ func (c *validateCommand) Run(s *session) (err error) {
 	if err := c.check(); err != nil {
 		return fail(ExitUsage, err)
 	}
-	v := &validationRun{session: s, command: c, out: newPrinter(s.app.Stdout, s.app.Stderr, c.JSON, s.app.Getenv)}
+	v := &validationRun{session: s, command: c, out: s.newPrinter(c.JSON)}
 	oracle, err := v.phase(env.AgentOracle)
 	if err != nil {
 		return fail(ExitUsage, err)

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -29,7 +30,7 @@ func (l *loader) rewrite() {
 		l.rewriteSection(rewriter, section)
 	}
 	flags := make([]Flag, 0, len(l.Flags))
-	for _, f := range l.Flags {
+	for i, f := range l.Flags {
 		name, own := strings.CutPrefix(f.Name, "env.")
 		old := Setting{name, f.Value}
 		now := []Setting(nil)
@@ -40,12 +41,20 @@ func (l *loader) rewrite() {
 			flags = append(flags, f)
 			continue
 		}
+		if l.flagged(f.Name, i+1) {
+			continue // a later flag of the name counts
+		}
 		l.report.warn(Origin{Kind: FromFlag, Name: f.Name}, f.Name, olderSpelling(old, now))
 		for _, s := range now {
 			flags = append(flags, Flag{Name: "env." + s.Name, Value: s.Value})
 		}
 	}
 	l.Flags = flags
+}
+
+// flagged says whether a flag of the name is given, from a place in the list on.
+func (l *loader) flagged(name string, from int) bool {
+	return slices.ContainsFunc(l.Flags[from:], func(f Flag) bool { return f.Name == name })
 }
 
 func (l *loader) rewriteSection(rewriter Rewriter, section *yaml.Node) {
@@ -61,6 +70,9 @@ func (l *loader) rewriteSection(rewriter Rewriter, section *yaml.Node) {
 		if now == nil {
 			content = append(content, key, value)
 			continue
+		}
+		if l.flagged("env."+key.Value, 0) {
+			continue // a flag overrides all that the older spelling says
 		}
 		l.report.warn(l.fileOrigin().at(value), "env."+key.Value, olderSpelling(old, now))
 		for _, s := range now {

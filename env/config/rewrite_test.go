@@ -52,6 +52,12 @@ func TestLoad_ReadsOlderSpellings(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "core", r.Own.(*rewritten).Restore, "what is written in the new form counts")
 
+	r, err = loadText(t, rewrittenOptions(), "env: {on_tampering: fail}\n"+server, "env.on_tampering=fail", "env.on_tampering=note")
+	require.NoError(t, err)
+	require.Equal(t, rewritten{Restore: "none"}, *r.Own.(*rewritten), "the last flag of a name counts, for all that the older spellings said")
+	require.Equal(t, TamperingKeep, r.Env.OnTampering)
+	require.Len(t, r.Warnings, 1)
+
 	r, err = loadText(t, rewrittenOptions(), "env: {on_tampering: zero}\n"+server)
 	require.NoError(t, err)
 	require.Equal(t, TamperingZero, r.Env.OnTampering)
@@ -70,10 +76,10 @@ func TestResolvedUpgrade_RewritesARecordedConfiguration(t *testing.T) {
 	require.NoError(t, err)
 	for recorded, want := range map[string]string{
 		`{"mode":"evaluate","env":{"turns":1,"on_tampering":"note","x":null},"openai":[]}`: `{"mode":"evaluate","env":{"turns":1,"restore":"none","x":null},"openai":[]}`,
-		`{"env":{"on_tampering":"fail"}}`: `{"env":{"on_tampering":"unscored","strict":true}}`,
-		`{"env":{"on_tampering":"keep"}}`: `{"env":{"on_tampering":"keep"}}`,
-		`{"env":null}`:                    `{"env":null}`,
-		`[]`:                              `[]`,
+		`{"env":{"on_tampering":"fail"}}`:                                                  `{"env":{"on_tampering":"unscored","strict":true}}`,
+		`{"env":{"on_tampering":"keep"}}`:                                                  `{"env":{"on_tampering":"keep"}}`,
+		`{"env":null}`:                                                                     `{"env":null}`,
+		`[]`:                                                                               `[]`,
 	} {
 		require.JSONEq(t, want, string(r.Upgrade([]byte(recorded))))
 	}

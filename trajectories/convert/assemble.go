@@ -34,10 +34,10 @@ type knownMember struct {
 }
 
 // known returns the members of a record with their shapes.
-func known() [27]knownMember {
+func known() [28]knownMember {
 	return [...]knownMember{
 		{"rollout_id", shapeText}, {"item_id", shapeText}, {"item_digest", shapeText}, {"step", shapeCount}, {"group", shapeCount}, {"attempt", shapeCount},
-		{"outcome", shapeText}, {"score", shapeNumber}, {"passed", shapeBool}, {"score_parts", shapeObject}, {"stop_reason", shapeText}, {"error", shapeObject},
+		{"outcome", shapeText}, {"score", shapeNumber}, {"passed", shapeBool}, {"score_parts", shapeObject}, {"tampering", shapeList}, {"stop_reason", shapeText}, {"error", shapeObject},
 		{"model", shapeText}, {"turns_used", shapeCount}, {"finished_naturally", shapeBool}, {"tools", shapeTexts}, {"toolsets", shapeTexts},
 		{"tool_errors", shapeList}, {"usage", shapeObject}, {"timings", shapeObject}, {"sandbox", shapeObject}, {"retries", shapeCount},
 		{"started_at", shapeTime}, {"finished_at", shapeTime}, {"metadata", shapeObject}, {"token_sequences", shapeList}, {"not_trainable", shapeText},
@@ -150,6 +150,10 @@ func (a *assembly) members(object []byte, conversation string, detailed bool) {
 		case "partial":
 			partial = value.Bool()
 			return true
+		case "tampered":
+			if value.IsBool() && view(object).Get("metadata.tampering").Type == gjson.String {
+				return true // of a row whose metadata has the entries
+			}
 		case "task_name", "category", "reward":
 			if v := view(object); v.Get("metadata.task_name").Exists() && v.Get("rollout_id").Exists() {
 				return true // of a record, which repeats them from elsewhere
@@ -234,6 +238,13 @@ func (a *assembly) ownMetadata(v gjson.Result) {
 				name = "finished_at"
 			case "invalid_arguments", "unknown_tool_calls", "unknown_tools":
 				return true // counted anew
+			case "tampering":
+				if value.Type == gjson.String && gjson.Valid(value.Str) && gjson.Parse(value.Str).IsArray() {
+					if value.Str != "[]" {
+						a.record[name] = json.RawMessage(value.Str)
+					}
+					return true
+				}
 			case "environment":
 				if value.Type == gjson.String && gjson.Valid(value.Str) {
 					a.addMetadata(gjson.Parse(value.Str))

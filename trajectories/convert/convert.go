@@ -109,6 +109,9 @@ func (o *Options) check() error {
 	if err := o.Filter.Check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrUsage, err)
 	}
+	if o.Filter.Tampered == "" && !o.To.records() {
+		o.Filter.Tampered = trajectories.TamperedExclude
+	}
 	return nil
 }
 

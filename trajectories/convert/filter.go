@@ -21,8 +21,12 @@ const (
 	DedupePrompt       = "prompt"       // rows with the same prompt, the first stays
 )
 
-// Filter says which rows are kept. The zero value keeps all.
+// Filter says which rows are kept. The zero value keeps all, but for rows whose agent
+// tampered with the verification in formats to train on.
 type Filter struct {
+	// Tampered chooses rows by whether the agent tampered with the verification; "" is
+	// TamperedInclude for records (rollouts, ATIF) and else TamperedExclude.
+	Tampered           trajectories.TamperedFilter
 	MinScore, MaxScore *float64 // a row without a score fails both
 	Outcomes           []string // any of them; empty: all
 	Passed             *bool
@@ -49,6 +53,11 @@ func (f *Filter) Check() error {
 	if f.MinScore != nil && f.MaxScore != nil && *f.MinScore > *f.MaxScore {
 		problems = append(problems, fmt.Errorf("--min-score %g is above --max-score %g: nothing would be left", *f.MinScore, *f.MaxScore))
 	}
+	if f.Tampered != "" {
+		if _, err := trajectories.ParseTamperedFilter(string(f.Tampered)); err != nil {
+			problems = append(problems, fmt.Errorf("--tampered: %w", err))
+		}
+	}
 	for _, o := range f.Outcomes {
 		if _, err := trajectories.ParseOutcome(o); err != nil {
 			problems = append(problems, fmt.Errorf("--outcome: %w; there are: %v", err, trajectories.Outcomes()))
@@ -68,6 +77,8 @@ func (f *Filter) Check() error {
 // rejects says why a row is dropped by itself, "" when it is not.
 func (f *Filter) rejects(r *Row) string {
 	switch {
+	case !f.Tampered.Takes(trajectories.KindsOfTampering(r.Tampering)):
+		return f.whyTampered()
 	case (f.MinScore != nil || f.MaxScore != nil) && r.Score == nil:
 		return "no score"
 	case f.MinScore != nil && *r.Score < *f.MinScore:
@@ -97,6 +108,17 @@ func (f *Filter) rejects(r *Row) string {
 		return "calls a tool it was not offered"
 	}
 	return ""
+}
+
+// whyTampered says why a row is dropped by Tampered.
+func (f *Filter) whyTampered() string {
+	switch f.Tampered {
+	case trajectories.TamperedOnly:
+		return "no tampering with the verification"
+	case trajectories.TamperedNoted:
+		return "no tampering that was noted only"
+	}
+	return "tampered with the verification (--tampered include keeps them)"
 }
 
 func (f *Filter) finished(r *Row) bool {

@@ -69,6 +69,9 @@ func rollout(t testing.TB, item, attempt int) *trajectories.Rollout {
 	r.Tools, r.Toolsets = []string{"terminal", "read_file"}, []string{"terminal", "file"}
 	r.Usage = chat.Usage{PromptTokens: 120, CompletionTokens: 30, TotalTokens: 150, ReasoningTokens: 5}
 	r.ScoreParts = []trajectories.ScorePart{{Name: "tests", Value: 0.5}}
+	if attempt == 1 {
+		r.Tampering = []trajectories.Tampering{{Kind: "replaced", Target: "/usr/bin/\"curl\"", Detail: "by apt <2>"}}
+	}
 	r.Timings = trajectories.Timings{Total: 1.5, Turns: []trajectories.TurnTiming{{Model: 1, Total: 1, PromptTokens: 100, CompletionTokens: 30, FinishReason: "stop"}}}
 	r.Sandbox, r.Retries = &trajectories.Sandbox{Backend: "docker", Image: "i"}, 2
 	r.Metadata = json.RawMessage(`{"task_name":"t","n":1.50}`)

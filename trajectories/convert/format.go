@@ -41,7 +41,7 @@ func Formats() []Description {
 		{Format: Rollouts, Text: "the record of a run, one line per rollout", Read: true, everyone: true, Carries: []string{"!tool_definitions"}},
 		{Format: Messages, Text: "chat messages of one shape in every row, tools as JSON text; nothing but odd members of messages is lost", Read: true, Parquet: true, everyone: true},
 		{Format: ShareGPT, Text: "ShareGPT rows as process writes them, with score and outcome", Read: true, Parquet: true, Carries: []string{
-			"rollout_id", "item_id", "item_digest", "step", "group", "attempt", "outcome", "score", "stop_reason", "model", "turns_used", "finished_naturally",
+			"rollout_id", "item_id", "item_digest", "step", "group", "attempt", "outcome", "score", "tampering", "stop_reason", "model", "turns_used", "finished_naturally",
 			"tools", "tool_definitions", "toolsets", "finished_at", "metadata"}},
 		{Format: ShareGPTPublished, Text: "ShareGPT rows with the columns of the original batch runner", Read: true, Parquet: true, Carries: []string{
 			"step", "group", "model", "turns_used", "finished_naturally", "tools", "tool_definitions", "toolsets", "finished_at"}},
@@ -83,6 +83,10 @@ func (d *Description) carries(member string) bool {
 	}
 	return slices.Contains(d.Carries, member)
 }
+
+// records says whether the rows are records of what happened, rather than data to train
+// on.
+func (f Format) records() bool { return f == Rollouts || f == ATIF || f == ATIFLines }
 
 // tabular says whether the format has one schema for all rows.
 func (f Format) tabular() bool {
@@ -187,7 +191,7 @@ func (f *features) shareGPTSchema() table.Schema {
 	text := table.Of(table.String)
 	number := table.Of(table.Int64)
 	s := table.Schema{
-		{Name: "rollout_id", Type: text}, {Name: "item_id", Type: text}, {Name: "prompt_index", Type: number}, conversationsColumn(),
+		{Name: "rollout_id", Type: text}, {Name: "tampered", Type: table.Of(table.Bool)}, {Name: "item_id", Type: text}, {Name: "prompt_index", Type: number}, conversationsColumn(),
 		{Name: "timestamp", Type: text}, {Name: "model", Type: text, Repeats: true}, {Name: "completed", Type: table.Of(table.Bool)}, {Name: "partial", Type: table.Of(table.Bool)},
 		{Name: "api_calls", Type: number},
 	}
@@ -197,7 +201,7 @@ func (f *features) shareGPTSchema() table.Schema {
 	s = append(s, table.Field{Name: "metadata", Type: table.StructOf(table.Schema{
 		{Name: "batch_num", Type: number}, {Name: "timestamp", Type: text}, {Name: "model", Type: text, Repeats: true}, {Name: "step", Type: number}, {Name: "attempt", Type: number},
 		{Name: "item_digest", Type: text}, {Name: "stop_reason", Type: text, Repeats: true}, {Name: "invalid_arguments", Type: number}, {Name: "unknown_tool_calls", Type: number},
-		{Name: "unknown_tools", Type: text, Repeats: true}, {Name: "environment", Type: text},
+		{Name: "unknown_tools", Type: text, Repeats: true}, {Name: "tampering", Type: text, Repeats: true}, {Name: "environment", Type: text},
 	}...)})
 	return append(s, f.sequenceColumns()...)
 }

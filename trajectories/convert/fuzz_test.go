@@ -28,6 +28,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"tokens":[[1.5]],"masks":[[]],"scores":[null]}`))
 	f.Add([]byte(`{"prompt":1,"chosen":{},"rejected":[{}]}`))
 	f.Add([]byte(`{"messages":[],"details":"{\"step\":-1,\"usage\":{\"prompt_tokens\":\"x\"}}","outcome":"won","step":1e300}`))
+	f.Add([]byte(`{"conversations":[{"from":"gpt","value":"x"}],"tampered":true,"metadata":{"batch_num":0,"tampering":"[1,{\"kind\":7,\"active\":\"yes\"},{}]"}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		_, rows, err := (&decoder{}).decode("f.jsonl", record{text: line, number: 1})
 		if err != nil {

@@ -151,7 +151,7 @@ func details(r *Row) (string, error) {
 	kept := o[:0:0]
 	for _, f := range o {
 		switch f.Key {
-		case "item_digest", "score_parts", "error", "tools", "toolsets", "tool_errors", "usage", "timings", "sandbox", "retries", "started_at", "not_trainable":
+		case "item_digest", "score_parts", "tampering", "error", "tools", "toolsets", "tool_errors", "usage", "timings", "sandbox", "retries", "started_at", "not_trainable":
 		case "token_sequences":
 			if r.Branches == 0 {
 				continue // the columns hold them
@@ -327,7 +327,7 @@ func (b *builder) shareGPT(r *Row) (table.Row, losses) {
 		failures.List = append(failures.List, table.Int(int64(s.Failure)))
 	}
 	named := map[string]table.Value{
-		"rollout_id": table.Text(r.ID), "item_id": table.Text(r.ItemID), "prompt_index": table.Int(int64(r.Group)), "conversations": table.Value{Set: true, List: values},
+		"rollout_id": table.Text(r.ID), "tampered": table.Boolean(r.Tampered()), "item_id": table.Text(r.ItemID), "prompt_index": table.Int(int64(r.Group)), "conversations": table.Value{Set: true, List: values},
 		"timestamp": table.Text(at), "model": table.Text(r.Model), "completed": table.Boolean(r.FinishedNaturally),
 		"partial": table.Boolean(r.Outcome == trajectories.OutcomeAgentError), "api_calls": table.Int(int64(r.TurnsUsed)), "toolsets_used": toolsets,
 		"tool_stats": perTool, "tool_error_counts": failures, "outcome": table.Text(string(r.Outcome)), "score": optionalFloat(r.Score),
@@ -347,7 +347,8 @@ func (b *builder) shareGPT(r *Row) (table.Row, losses) {
 	}
 	named["metadata"] = table.Values(
 		table.Int(int64(r.Step)), table.Text(at), table.Text(r.Model), table.Int(int64(r.Step)), table.Int(int64(r.Attempt)),
-		table.Text(r.ItemDigest), table.Text(r.StopReason), table.Int(int64(invalid)), table.Int(int64(calls)), table.Text(unknown), table.Text(metadata))
+		table.Text(r.ItemDigest), table.Text(r.StopReason), table.Int(int64(invalid)), table.Int(int64(calls)), table.Text(unknown),
+		table.Text(trajectories.TamperingText(r.Tampering)), table.Text(metadata))
 	return b.fill(named), l
 }
 

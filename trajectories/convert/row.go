@@ -119,6 +119,7 @@ func members() []member {
 		{"score", func(r *Row) bool { return r.Score != nil }},
 		{"passed", func(r *Row) bool { return r.Passed != nil }},
 		{"score_parts", func(r *Row) bool { return len(r.ScoreParts) > 0 }},
+		{"tampering", func(r *Row) bool { return len(r.Tampering) > 0 }},
 		{"stop_reason", func(r *Row) bool { return r.StopReason != "" }},
 		{"error", func(r *Row) bool { return r.Error != nil }},
 		{"model", func(r *Row) bool { return r.Model != "" }},

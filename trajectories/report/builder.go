@@ -34,6 +34,7 @@ type Builder struct {
 	items  map[string]int // position in order
 	order  []string
 	words  map[string]string
+	links  map[string]string // to transcripts of rollouts with tampering, by id
 }
 
 // cell is one attempt in the matrix.
@@ -49,6 +50,7 @@ type cell struct {
 	category   string
 	difficulty string
 	group      int
+	tampering  *trajectories.TamperingKinds
 	transcript int // number of its transcript, -1 without one
 }
 
@@ -68,7 +70,7 @@ func NewBuilder(config Config) *Builder {
 	if config.Items <= 0 {
 		config.Items = 1000
 	}
-	b := &Builder{config: config, items: map[string]int{}, words: map[string]string{}, stride: 1}
+	b := &Builder{config: config, items: map[string]int{}, words: map[string]string{}, links: map[string]string{}, stride: 1}
 	b.stride = max(1, (config.Rollouts+config.Transcripts-1)/config.Transcripts)
 	b.share = config.Bytes / max(1, min(config.Rollouts, config.Transcripts))
 	return b
@@ -98,6 +100,7 @@ func (b *Builder) Add(r *trajectories.Rollout) error {
 	c := cell{
 		item: at, attempt: r.Attempt, step: r.Step, outcome: outcome, score: r.Score, passed: r.Passed, turns: r.TurnsUsed, seconds: r.Timings.Total,
 		category: b.word(metadata.Get("category").String(), 60), difficulty: b.word(metadata.Get("difficulty").String(), 30), group: r.Group, transcript: -1,
+		tampering: trajectories.KindsOfTampering(r.Tampering),
 	}
 	if b.chosen(r.Step) && len(b.packed) < b.config.Transcripts {
 		data, err := pack(r, b.share)
@@ -106,6 +109,9 @@ func (b *Builder) Add(r *trajectories.Rollout) error {
 		}
 		c.transcript = len(b.packed)
 		b.packed = append(b.packed, packed{c.transcript, data})
+		if c.tampering != nil {
+			b.links[strings.Clone(r.ID)] = fmt.Sprintf("#t%d", c.transcript)
+		}
 	}
 	b.added++
 	b.cells = append(b.cells, c)
@@ -242,6 +248,7 @@ func newMatrixRow(item string, cells []cell) matrixRow {
 	n := float64(len(cells))
 	row.SecondsSum, row.Seconds = seconds/n, Seconds(seconds/n)
 	row.TurnsMean, row.Turns = float64(turns)/n, strconv.FormatFloat(float64(turns)/n, 'f', 1, 64)
+	row.Tags = tamperingTags(cells)
 	row.State = "unscored"
 	if row.Scored > 0 {
 		row.MeanValue = sum / float64(row.Scored)
@@ -258,6 +265,23 @@ func newMatrixRow(item string, cells []cell) matrixRow {
 	return row
 }
 
+// tamperingTags are the words to choose rows by.
+func tamperingTags(cells []cell) string {
+	acted, noted := false, false
+	for _, c := range cells {
+		acted = acted || c.tampering != nil && c.tampering.Acted
+		noted = noted || c.tampering != nil && !c.tampering.Acted
+	}
+	var tags []string
+	if acted {
+		tags = append(tags, "tampered")
+	}
+	if noted {
+		tags = append(tags, "noted")
+	}
+	return strings.Join(tags, " ")
+}
+
 // describeGroup adds what there is to say of a row that is a group.
 func (row *matrixRow) describeGroup(cells []cell, dropped map[int]string) {
 	row.Step, row.Dropped = cells[0].step, dropped[cells[0].step]
@@ -270,10 +294,11 @@ func (row *matrixRow) describeGroup(cells []cell, dropped map[int]string) {
 			transcripts = append(transcripts, strconv.Itoa(c.transcript))
 		}
 	}
-	row.Tags = "differ"
+	spread := "differ"
 	if same {
-		row.Tags = "same"
+		spread = "same"
 	}
+	row.Tags = strings.TrimSpace(spread + " " + row.Tags)
 	if row.Dropped != "" {
 		row.Tags += " dropped"
 	}
@@ -308,6 +333,12 @@ func newMatrixCell(item string, c cell) matrixCell {
 			result += " (" + string(c.outcome) + ")"
 			out.Text += "°"
 		}
+	}
+	if k := c.tampering; k != nil && k.Acted {
+		result += ", the agent tampered with the verification: " + OneLine(strings.Join(k.Active, ", "), 120)
+		out.Text += " ⚑"
+	} else if k != nil {
+		result += ", noted: " + OneLine(strings.Join(k.Noted, ", "), 120)
 	}
 	out.Label = fmt.Sprintf("%s, attempt %d: %s, %d turns, %s", OneLine(item, 80), c.attempt, result, c.turns, Seconds(c.seconds))
 	if c.transcript >= 0 {

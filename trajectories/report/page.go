@@ -59,7 +59,8 @@ type Run struct {
 // figures is what the statistics part of a page shows.
 type figures struct {
 	*stats.Result
-	Full bool // with the parts that a report shows elsewhere
+	Full  bool              // with the parts that a report shows elsewhere
+	Links map[string]string // to transcripts, by the id of the rollout
 }
 
 type runPage struct {
@@ -94,7 +95,7 @@ type page struct {
 // statistics, and what is known of the run as a whole.
 func (b *Builder) WriteRun(w io.Writer, run Run, figuresOf *stats.Result) error {
 	rows, columns, items := b.matrix(run.Dropped)
-	p := runPage{Run: run, Stats: figures{Result: figuresOf}, Rows: rows, AllItems: items, Grouped: b.config.Groups, Transcripts: len(b.packed)}
+	p := runPage{Run: run, Stats: figures{Result: figuresOf, Links: b.links}, Rows: rows, AllItems: items, Grouped: b.config.Groups, Transcripts: len(b.packed)}
 	for i := range columns {
 		p.Columns = append(p.Columns, i)
 	}
@@ -182,8 +183,11 @@ func functions() template.FuncMap {
 			}
 			return most
 		},
-		"first":        func(n int, counts []stats.Count) []stats.Count { return counts[:min(n, len(counts))] },
-		"outcomeClass": outcomeClass,
+		"tamperingtext": func(t trajectories.Tampering) string { return tamperingText(t, 200) },
+		"first3":        func(list []trajectories.Tampering) []trajectories.Tampering { return list[:min(3, len(list))] },
+		"more3":         func(list []trajectories.Tampering) int { return max(0, len(list)-3) },
+		"first":         func(n int, counts []stats.Count) []stats.Count { return counts[:min(n, len(counts))] },
+		"outcomeClass":  outcomeClass,
 		"histogram": func(title string, d stats.Distribution, unit string) template.HTML {
 			label := Short
 			if unit == "seconds" {

@@ -5,6 +5,7 @@ import (
 	"compress/flate"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -17,19 +18,27 @@ import (
 
 // transcript is what the page shows of one rollout. It travels as compressed JSON.
 type transcript struct {
-	ID       string    `json:"id"`
-	Item     string    `json:"item"`
-	Attempt  int       `json:"attempt"`
-	Step     int       `json:"step"`
-	Outcome  string    `json:"outcome"`
-	Class    string    `json:"class"`
-	Score    *float64  `json:"score"`
-	Passed   *bool     `json:"passed"`
-	Error    *clip     `json:"error,omitempty"`
-	Facts    []Fact    `json:"facts"`
-	Messages []message `json:"messages"`
-	Left     int       `json:"left,omitempty"`  // messages left out in the middle
-	After    int       `json:"after,omitempty"` // they stood after so many of Messages
+	ID       string     `json:"id"`
+	Item     string     `json:"item"`
+	Attempt  int        `json:"attempt"`
+	Step     int        `json:"step"`
+	Outcome  string     `json:"outcome"`
+	Class    string     `json:"class"`
+	Score    *float64   `json:"score"`
+	Passed   *bool      `json:"passed"`
+	Error    *clip      `json:"error,omitempty"`
+	Tampered []tampered `json:"tampering,omitempty"`
+	Facts    []Fact     `json:"facts"`
+	Messages []message  `json:"messages"`
+	Left     int        `json:"left,omitempty"`  // messages left out in the middle
+	After    int        `json:"after,omitempty"` // they stood after so many of Messages
+}
+
+// tampered is one thing that the agent did to the verification.
+type tampered struct {
+	Kind   string `json:"kind"`
+	Text   string `json:"text"`
+	Active bool   `json:"active"`
 }
 
 // message is one message of a transcript.
@@ -181,6 +190,9 @@ func newTranscript(r *trajectories.Rollout) *transcript {
 		Score: r.Score, Passed: r.Passed, Facts: facts(r), Messages: []message{}}
 	if r.Error != nil {
 		t.Error = clipped(r.Error.Class+": "+r.Error.Message, limit)
+	}
+	for _, entry := range r.Tampering {
+		t.Tampered = append(t.Tampered, tampered{OneLine(entry.Kind, 40), tamperingText(entry, 300), entry.Active})
 	}
 	turn, calls := 0, map[string]string{}
 	generated := firstGenerated(r)
@@ -342,6 +354,12 @@ func facts(r *trajectories.Rollout) []Fact {
 		add("metadata", text)
 	}
 	return list
+}
+
+// tamperingText is what an entry concerns, on one line.
+func tamperingText(t trajectories.Tampering, n int) string {
+	parts := slices.DeleteFunc([]string{t.Target, t.Detail}, func(s string) bool { return s == "" })
+	return OneLine(strings.Join(parts, " · "), n)
 }
 
 // costText is what a rollout cost, and for what beside the agent's own calls.

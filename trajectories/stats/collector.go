@@ -21,8 +21,11 @@ type Config struct {
 	PromptPrice, CompletionPrice, CachedPrice float64
 	// KnownTools are the names of the run's tools; calls of others are marked. nil: unknown.
 	KnownTools []string
-	// Top is how many slow and expensive rows to name, 10 when 0.
+	// Top is how many slow, expensive and tampered rows to name, 10 when 0.
 	Top int
+	// Tampered chooses the rows to describe by whether the agent tampered with the
+	// verification; "" takes all.
+	Tampered trajectories.TamperedFilter
 }
 
 // maxTracked bounds what is remembered per row to find duplicates and items: a
@@ -57,6 +60,7 @@ type row struct {
 	wholeHash        uint64
 	finished         time.Time
 	spend            *trajectories.Spend // nil where a row does not tell
+	tampering        []trajectories.Tampering
 	metadata         gjson.Result
 }
 
@@ -80,6 +84,7 @@ type Collector struct {
 	line     timeline
 	cost     Cost
 	paid     int // rows whose cost is known, and that used something
+	tampered tamperings
 
 	score, turns, calls, prompt, completion, characters, seconds numbers
 	slowest, expensive, dearest                                  leaders // expensive by tokens, dearest by cost
@@ -98,7 +103,7 @@ func New(config Config) *Collector {
 	c := &Collector{
 		config: config, formats: counter{}, outcomes: counter{}, errors: counter{}, stops: counter{}, finishes: counter{}, models: counter{},
 		groups: map[[2]string]*GroupedScore{}, sums: map[[2]string]float64{}, tools: map[string]*Tool{}, items: map[uint64]*itemScore{},
-		prompts: map[uint64]uint64{}, wholes: map[uint64]struct{}{},
+		prompts: map[uint64]uint64{}, wholes: map[uint64]struct{}{}, tampered: newTamperings(config.Top),
 		slowest:   leaders{limit: config.Top, value: func(n Notable) float64 { return n.Seconds }},
 		expensive: leaders{limit: config.Top, value: func(n Notable) float64 { return float64(n.Tokens) }},
 		dearest:   leaders{limit: config.Top, value: func(n Notable) float64 { return n.USD }},
@@ -130,6 +135,10 @@ func hash(text string) uint64 {
 }
 
 func (c *Collector) add(r row) {
+	if !c.config.Tampered.Takes(trajectories.KindsOfTampering(r.tampering)) {
+		c.result.Skipped++
+		return
+	}
 	c.result.Rows++
 	c.formats.add(r.format)
 	for _, named := range []struct {
@@ -170,7 +179,9 @@ func (c *Collector) add(r row) {
 		c.prompt.add(float64(r.prompt))
 		c.completion.add(float64(r.completion))
 	}
-	n := Notable{Item: r.item, Name: trajectories.ItemName(r.item, json.RawMessage(r.metadata.Raw)), Attempt: r.attempt, ID: r.id, Outcome: r.outcome, Score: r.score, Seconds: r.seconds, Tokens: r.prompt + r.completion, Turns: r.turns, USD: usd}
+	name := trajectories.ItemName(r.item, json.RawMessage(r.metadata.Raw))
+	c.tampered.add(&r, name)
+	n := Notable{Item: r.item, Name: name, Attempt: r.attempt, ID: r.id, Outcome: r.outcome, Score: r.score, Seconds: r.seconds, Tokens: r.prompt + r.completion, Turns: r.turns, USD: usd}
 	c.slowest.add(n)
 	c.expensive.add(n)
 	c.dearest.add(n)
@@ -322,7 +333,7 @@ func (c *Collector) addDuplicates(r *row) {
 func (c *Collector) Result() *Result {
 	r := c.result
 	r.Formats, r.Outcomes, r.Errors, r.Stops, r.Finishes, r.Models = c.formats.list(), c.outcomes.list(), c.errors.list(), c.stops.list(), c.finishes.list(), c.models.list()
-	r.Items = len(c.items)
+	r.Items, r.Tampering = len(c.items), c.tampered.result()
 	r.Score.Distribution = c.score.distribution(10)
 	r.Score.StdErr = c.standardError()
 	r.Turns, r.ToolCalls = c.turns.distribution(12), c.calls.distribution(12)

@@ -3,8 +3,9 @@ package stats
 // Result describes a file or a run. Its JSON form is what `stats --json` prints.
 type Result struct {
 	Source   string         `json:"source"`
-	Rows     int            `json:"rows"`    // read, broken ones apart
-	Formats  []Count        `json:"formats"` // rollout, sharegpt or messages
+	Rows     int            `json:"rows"`                   // read, broken ones apart
+	Skipped  int            `json:"rows_skipped,omitempty"` // by Config.Tampered; no other figure counts them
+	Formats  []Count        `json:"formats"`                // rollout, sharegpt or messages
 	Broken   int            `json:"broken_lines"`
 	Problems []BrokenLine   `json:"broken,omitempty"` // the first of them
 	Items    int            `json:"items"`            // distinct; 0 when rows don't name theirs
@@ -24,6 +25,7 @@ type Result struct {
 	Seconds          Distribution `json:"seconds"`
 	Time             Time         `json:"time"`
 
+	Tampering  Tampering  `json:"tampering"`
 	Tools      []Tool     `json:"tools"`
 	Reasoning  Reasoning  `json:"reasoning"`
 	Duplicates Duplicates `json:"duplicates"`

@@ -56,7 +56,7 @@ func fromRollout(r *trajectories.Rollout) row {
 		format: formatRollout, id: r.ID, item: r.ItemID, attempt: r.Attempt, outcome: string(r.Outcome), score: r.Score, passed: r.Passed,
 		stop: r.StopReason, model: r.Model, turns: r.TurnsUsed, tokens: true,
 		prompt: r.Usage.PromptTokens, cached: r.Usage.CachedTokens, completion: r.Usage.CompletionTokens,
-		spend: r.Spend, seconds: r.Timings.Total, finished: r.FinishedAt, metadata: gjson.ParseBytes(r.Metadata),
+		spend: r.Spend, tampering: r.Tampering, seconds: r.Timings.Total, finished: r.FinishedAt, metadata: gjson.ParseBytes(r.Metadata),
 		time: Time{Model: r.Timings.Model, Tools: r.Timings.Tools, Sandbox: r.Timings.Sandbox, Verify: r.Timings.Verify, Harness: r.Timings.Harness},
 	}
 	if r.Error != nil {
@@ -120,7 +120,7 @@ func fromShareGPT(v gjson.Result) row {
 	r := row{
 		format: formatShareGPT, id: v.Get("rollout_id").String(), item: v.Get("item_id").String(), attempt: int(v.Get("metadata.attempt").Int()),
 		outcome: v.Get("outcome").String(), model: v.Get("model").String(), stop: v.Get("metadata.stop_reason").String(), turns: int(v.Get("api_calls").Int()),
-		metadata: v.Get("metadata"),
+		metadata: v.Get("metadata"), tampering: tamperingIn(v),
 	}
 	if own := v.Get("metadata.environment"); own.Type == gjson.String {
 		r.metadata = gjson.Parse(own.Str)
@@ -214,6 +214,7 @@ func fromMessages(v gjson.Result) (row, error) {
 	r := row{
 		format: formatMessages, id: v.Get("id").String(), item: v.Get("item_id").String(), attempt: int(v.Get("attempt").Int()),
 		outcome: v.Get("outcome").String(), model: v.Get("model").String(), metadata: v.Get("metadata"), turns: int(v.Get("turns_used").Int()),
+		tampering: tamperingIn(v),
 	}
 	if s := v.Get("score"); s.Type == gjson.Number {
 		r.score = &s.Num

@@ -139,6 +139,24 @@
     return a;
   }
 
+  // What the agent did to its verification, as a box above the conversation.
+  function tampering(t) {
+    var list = t.tampering || [];
+    if (list.length === 0) return null;
+    var active = list.some(function (e) { return e.active; });
+    var box = node("div", "warnings");
+    box.appendChild(node("b", "", active ? "The agent tampered with the verification" : "Noted, without effect on the verification"));
+    var entries = node("ul");
+    list.forEach(function (e) {
+      var item = node("li");
+      item.appendChild(node(e.active ? "b" : "span", "", e.kind));
+      item.appendChild(document.createTextNode(" " + e.text + (active && !e.active ? " (noted only)" : "")));
+      entries.appendChild(item);
+    });
+    box.appendChild(entries);
+    return box;
+  }
+
   async function open(number) {
     var t;
     viewer.textContent = "";
@@ -163,6 +181,8 @@
       error.appendChild(text(t.error, true));
       viewer.appendChild(error);
     }
+    var found = tampering(t);
+    if (found) viewer.appendChild(found);
     var facts = node("details");
     facts.appendChild(node("summary", "", t.facts.slice(1, 4).map(function (f) { return f.name + " " + f.value; }).join(" · ")));
     var table = node("table", "facts"), rows = node("tbody");
@@ -223,6 +243,8 @@
         error.appendChild(text(t.error, true));
         column.appendChild(error);
       }
+      var found = tampering(t);
+      if (found) column.appendChild(found);
       t.messages.slice(common).forEach(function (m, n) {
         if (t.left && n + common === t.after) column.appendChild(node("p", "cut", "… " + t.left + " messages left out here …"));
         column.appendChild(renderMessage(m));
@@ -251,6 +273,7 @@
   function route() {
     var number = current(), group = currentGroup();
     if (number < 0 && group.length === 0) {
+      if (!overview.hidden) return; // a link within the page
       viewer.hidden = true;
       viewer.textContent = "";
       overview.hidden = false;
