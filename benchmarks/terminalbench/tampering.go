@@ -80,7 +80,7 @@ func judgeChange(c sandbox.Change) string {
 		return "shadows"
 	case inPackages(c.Path):
 		return judgePackage(c)
-	case standardLibrary(c.Path) && c.Kind != sandbox.Added && path.Ext(name) != ".pyc" && name != "__pycache__":
+	case standardLibrary(c.Path) && c.Kind != sandbox.Added && slices.Contains(libraryEndings, path.Ext(name)):
 		return "patched"
 	case !isTool(name):
 		return ""
@@ -134,6 +134,9 @@ func judgePackage(c sandbox.Change) string {
 	}
 	return ""
 }
+
+// libraryEndings are those of modules of interpreters' libraries.
+var libraryEndings = []string{".py", ".so", ".js", ".mjs", ".cjs", ".json", ".pm", ".pl", ".rb"}
 
 // standardLibrary says whether a path is in the library that comes with an interpreter.
 func standardLibrary(name string) bool {
