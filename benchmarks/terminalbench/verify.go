@@ -310,6 +310,7 @@ func (v *verification) placeTests(ctx context.Context) error {
 // agent has filled is no trouble of the machine's.
 func (v *verification) transferFailed(op string, err error) error {
 	if strings.Contains(err.Error(), "no space left on device") || strings.Contains(err.Error(), "disk quota exceeded") {
+		v.confirmed = append(v.confirmed, doubt{"disk_full", "/", "the sandbox's disk is full"})
 		return failure(classDiskFull, "%s: the sandbox's disk is full: %w", op, err)
 	}
 	if errors.Is(err, sandbox.ErrUnsafeArchive) || errors.Is(err, errBadFolder) {
