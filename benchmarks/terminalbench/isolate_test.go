@@ -45,6 +45,7 @@ func TestVerify_IsolatesTestsFromTheProgramsTheyRun(t *testing.T) {
 				writeTask(t, b.root, taskName(name), "#!/bin/sh\ncat > /work/answer <<'END'\n#!/bin/sh\n"+a.program+"\necho 41\nEND\nchmod 755 /work/answer\n", files{"tests/test.sh": executes})
 			}
 			writeTask(t, b.root, "honest", "#!/bin/sh\nprintf '#!/bin/sh\\necho 42; echo x > /work/log; mkdir -p /tmp/own; echo y > /tmp/own/file\\n' > /work/answer; chmod 755 /work/answer\n", files{"tests/test.sh": executes})
+			writeTask(t, b.root, "leaves-a-process", "#!/bin/sh\nprintf '#!/bin/sh\necho 42; (setsid sleep 700 > /dev/null 2>&1 &); sleep 0.3\n' > /work/answer; chmod 755 /work/answer\n", files{"tests/test.sh": executes})
 			records := b.run()
 			for name, a := range attacks {
 				r := records[taskName(name)]
@@ -54,6 +55,8 @@ func TestVerify_IsolatesTestsFromTheProgramsTheyRun(t *testing.T) {
 				}
 				require.True(t, verifierOf(r).Get("isolated").Bool(), name)
 			}
+			require.Contains(t, verifierOf(records["leaves-a-process"]).Get("left_by_tests").Raw, "sleep 700")
+			require.Equal(t, "1", outcome(records["leaves-a-process"]))
 			require.Equal(t, "1", outcome(records["honest"]), "%s", problemOf(records["honest"]))
 			require.Empty(t, records["honest"].Tampering)
 		})
