@@ -63,6 +63,7 @@ type Context struct {
 	services        []sandbox.Service // what the last seal kept
 	unknownServices bool              // it could not tell which they are
 	endedServices   bool              // and ended some
+	endedProcesses  []sandbox.Service // what it ended
 }
 
 // Timings says where a rollout's time with its sandbox went.

@@ -61,7 +61,8 @@ func (c *Context) Search(ctx context.Context, pattern, path string) (tools.Searc
 func (c *Context) Seal(ctx context.Context) error { return c.seal(ctx, killEverything) }
 
 // SealKeeping is Seal without the killing: what the agent left running stays, for
-// verifiers of services. Such a process can act while the verifier runs.
+// verifiers of services, and is in Services. Such a process can act while the verifier
+// runs.
 func (c *Context) SealKeeping(ctx context.Context) error { return c.seal(ctx, killNothing) }
 
 // SealServices is Seal but for services, which go on (sandbox.ServiceKeeper) and are in
@@ -77,12 +78,24 @@ const (
 	killOthers
 )
 
-// Services returns what the last SealServices kept. known is false when the sandbox
-// could not tell services from other processes, and all were ended.
+// keeps is the sealing in the words of sandboxes.
+func (s sealing) keeps() sandbox.Keep {
+	return [...]sandbox.Keep{killEverything: sandbox.KeepNone, killNothing: sandbox.KeepAll, killOthers: sandbox.KeepServices}[s]
+}
+
+// Services returns what the last seal kept. known is false if the sandbox could not tell
+// services from other processes, and SealServices ended all.
 func (c *Context) Services() (kept []sandbox.Service, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.services), !c.unknownServices
+}
+
+// Ended returns the processes that the last seal ended, if the sandbox can list them.
+func (c *Context) Ended() []sandbox.Service {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.endedProcesses)
 }
 
 // ServicesEnded says that the last SealServices ended processes that listened for
@@ -100,16 +113,15 @@ func (c *Context) seal(ctx context.Context, how sealing) error {
 		return &tools.InfrastructureError{Op: "seal the sandbox", Err: err}
 	}
 	defer c.release()
-	var services []sandbox.Service
-	known, ended := true, false
-	if box, closed := c.current(); box != nil && !closed && how != killNothing {
+	s := sealed{known: true}
+	if box, closed := c.current(); box != nil && !closed {
 		var err error
-		if services, known, ended, err = endProcesses(ctx, box, how); err != nil {
+		if s, err = endProcesses(ctx, box, how); err != nil {
 			return &tools.InfrastructureError{Op: "kill what the agent left running", Err: err}
 		}
 	}
 	c.mu.Lock()
-	c.services, c.unknownServices, c.endedServices = services, !known, ended
+	c.services, c.endedProcesses, c.unknownServices, c.endedServices = s.kept, s.ended, !s.known, s.endedServices
 	c.mu.Unlock()
 	c.allowRestarts(false)
 	c.state.Detach()
@@ -119,23 +131,51 @@ func (c *Context) seal(ctx context.Context, how sealing) error {
 	return nil
 }
 
-// endProcesses ends what runs in a sandbox, but for services where they are to be kept.
-// ended says that some were that could not be.
-func endProcesses(ctx context.Context, box sandbox.Sandbox, how sealing) (kept []sandbox.Service, known, ended bool, err error) {
-	if how == killEverything {
-		return nil, true, false, box.KillAll(ctx)
+// sealed is what became of the agent's processes.
+type sealed struct {
+	kept, ended   []sandbox.Service
+	known         bool // services could be told from other processes
+	endedServices bool // some that listened could not be kept
+}
+
+// endProcesses ends what runs in a sandbox, but for what is to be kept.
+func endProcesses(ctx context.Context, box sandbox.Sandbox, how sealing) (sealed, error) {
+	s := sealed{known: true}
+	k, ok := box.(sandbox.ServiceKeeper)
+	if !ok {
+		return endWithoutList(ctx, box, how)
 	}
-	if k, ok := box.(sandbox.ServiceKeeper); ok {
-		kept, err := k.KillOthers(ctx)
-		if !errors.Is(err, sandbox.ErrUnsupported) {
-			return kept, true, false, err
+	var err error
+	s.kept, s.ended, err = k.KillOthers(ctx, how.keeps())
+	switch {
+	case err == nil:
+		if how == killEverything {
+			err = box.KillAll(ctx) // also what came up meanwhile
 		}
+		return s, err
+	case errors.Is(err, sandbox.ErrUnsupported):
+		return endWithoutList(ctx, box, how)
+	case ctx.Err() != nil || box.KillAll(ctx) != nil:
+		return s, err
+	}
+	// Processes that multiply faster than they can be listed are ended all the same.
+	s.kept, s.ended = nil, []sandbox.Service{{Command: "all processes: " + err.Error()}}
+	return s, nil
+}
+
+// endWithoutList is endProcesses for a sandbox that can't list its processes.
+func endWithoutList(ctx context.Context, box sandbox.Sandbox, how sealing) (sealed, error) {
+	switch how {
+	case killNothing:
+		return sealed{known: true}, nil
+	case killEverything:
+		return sealed{known: true}, box.KillAll(ctx)
 	}
 	r, err := box.Exec(ctx, sandbox.Command{Script: listening, Timeout: 10 * time.Second, MaxOutput: 1000})
 	if err != nil {
-		return nil, false, false, err
+		return sealed{}, err
 	}
-	return nil, false, r.ExitCode == someoneListens, box.KillAll(ctx)
+	return sealed{endedServices: r.ExitCode == someoneListens}, box.KillAll(ctx)
 }
 
 // someoneListens is what the script listening ends with when somebody does.

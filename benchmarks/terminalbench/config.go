@@ -20,10 +20,13 @@ const (
 const (
 	timeoutTask      = "task"
 	timeoutFixed     = "fixed"
+	verifyAuto       = "auto"
 	verifySame       = "same"
 	verifyFresh      = "fresh"
-	keepServices     = "auto"
+	verifyClean      = "clean"
+	keepAuto         = "auto"
 	keepAll          = "always"
+	keepServices     = "services"
 	keepNone         = "never"
 	tamperingCore    = "core"
 	tamperingNote    = "none"
@@ -54,8 +57,9 @@ type Config struct {
 	MemoryMB              int64          `yaml:"memory_mb" default:"0" min:"0" unit:"MiB" help:"memory of every task's container; 0 is the task's own"`
 	StorageMB             int64          `yaml:"storage_mb" default:"0" min:"0" unit:"MiB" help:"what every task's container may write; 0 is the task's own"`
 	Network               string         `yaml:"network" default:"task" choices:"task,none,public" help:"what every task's container can reach; task is the task's own"`
-	VerifyIn              string         `yaml:"verify_in" default:"same" choices:"same,fresh" help:"where the tests run: in the agent's container once its processes are dead, or in a fresh one made from its files"`
-	KeepProcesses         string         `yaml:"keep_processes" default:"auto" choices:"auto,always,never" help:"what of the agent's processes goes on while the tests run, where the task does not say: auto keeps services, which are those that listen and what belongs with them, always keeps all as Harbor does, never none; what is kept is recorded, and a reward it may have had a hand in does not count"`
+	VerifyIn              string         `yaml:"verify_in" default:"auto" choices:"auto,same,fresh,clean" help:"where the tests run, where the task does not say: same is the agent's container, as published; fresh is a new one with all of the agent's files; clean is a new one with only its work (metadata.work_directories of the task, else what it changed outside the system's directories), so that no replaced tool counts; auto is clean in process and serve, and same in evaluate"`
+	IsolateTests          bool           `yaml:"isolate_tests" default:"true" help:"keep code of the agent that the tests execute away from the tests, the reward and the test runner, where the kernel and the task allow it; a refused attempt makes the rollout tampered"`
+	KeepProcesses         string         `yaml:"keep_processes" default:"auto" choices:"auto,always,services,never" help:"which of the agent's processes go on while the tests run in its container: always keeps all, as Harbor does; services keeps those that listen and what belongs with them; never keeps none; auto is what the task says, else always, but never where the tests are given secrets. What was kept and what was ended is recorded"`
 	RestoreTools          string         `yaml:"restore_tools" default:"core" choices:"core,all,none" help:"what is undone before the tests of what the agent changed in programs that tests rely on, which is always noted: core restores the shells, env and preloaded libraries, and runs the tests in a fresh container; all does so with every program of the kind; none runs the tests all the same"`
 	StrictTampering       bool           `yaml:"strict_tampering" default:"false" help:"leave a rollout unscored (class tampering) as soon as the agent changed a program that tests rely on, also where that had no effect"`
 	DetectSetupFailures   bool           `yaml:"detect_setup_failures" default:"true" help:"tests that could not install their own tools (no network, no package) are trouble with the infrastructure instead of a 0"`
@@ -85,6 +89,12 @@ func (c *Config) ValidateConfig(all *config.Config) []error {
 	}
 	if c.DatasetName == "" && c.Tasks == "" {
 		reject("tasks", "missing; write the folder with the tasks, or a dataset with dataset_name")
+	}
+	if c.VerifyIn == verifyAuto {
+		c.VerifyIn = verifySame
+		if all.Mode == config.Process || all.Mode == config.Serve {
+			c.VerifyIn = verifyClean
+		}
 	}
 	if c.Tasks != "" && c.DatasetRevision != "" {
 		reject("dataset_revision", "can't be combined with tasks: check out what you want of the folder %s", c.Tasks)
@@ -144,8 +154,9 @@ func (c *Config) deviations(common config.Env, defaults Config) []string {
 	add(c.StorageMB > 0, "storage_mb %d for every task", c.StorageMB)
 	add(c.Network != "task", "network %s for every task", c.Network)
 	add(c.ForceBuild, "images built here instead of the published ones (force_build)")
-	add(c.VerifyIn == verifyFresh, "tests in a fresh container (verify_in)")
-	add(c.VerifyIn == verifySame && c.KeepProcesses == keepNone, "no service of the agent's goes on while the tests run (keep_processes never)")
+	add(c.VerifyIn == verifyFresh, "tests in a fresh container, without the agent's processes (verify_in fresh)")
+	add(c.VerifyIn == verifyClean, "tests in a clean container with nothing but the agent's work: no processes, installed packages or system files of the agent's (verify_in clean)")
+	add(c.VerifyIn == verifySame && (c.KeepProcesses == keepNone || c.KeepProcesses == keepServices), "not all of the agent's processes go on while the tests run (keep_processes %s)", c.KeepProcesses)
 	add(c.RestoreTools == tamperingRestore, "restore_tools %s", c.RestoreTools)
 	add(c.StrictTampering, "changed programs leave rollouts unscored (strict_tampering)")
 	add(common.OnTampering != "" && common.OnTampering != config.TamperingKeep, "on_tampering %s", common.OnTampering)

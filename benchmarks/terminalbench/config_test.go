@@ -137,8 +137,8 @@ func TestConfigurationsThatCanNotWorkAreRefused(t *testing.T) {
 		"terminal_backend=local":     "tasks are container images, which the backend local can't run",
 		"task_filter=[\"a[\"]":       "is no pattern",
 		"tasks=x dataset_revision=y": "can't be combined with tasks",
-		"verify_in=elsewhere":        "want one of same, fresh",
-		"keep_processes=some":        "want one of auto, always, never",
+		"verify_in=elsewhere":        "want one of auto, same, fresh",
+		"keep_processes=some":        "want one of auto, always, services, never",
 		"agent_timeout_multiplier=0": "agent_timeout_multiplier",
 	} {
 		_, _, err := resolve(t, NameTB2, strings.Fields(flags)...)

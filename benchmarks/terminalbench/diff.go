@@ -87,7 +87,7 @@ func (v *verification) keepDiff(ctx context.Context, from sandbox.Changer) error
 	case v.task.staged:
 		v.report.Diff.Skipped = "the task has steps, which can't be scored again one by one"
 		return nil
-	case v.part.keep == keepAll || v.keptServices():
+	case v.keptServices():
 		v.report.Diff.Skipped = "running processes are part of the task's result"
 		return nil
 	}
@@ -189,7 +189,7 @@ func (e *Environment) Restorable(item env.Item, rec *trajectories.Rollout) error
 	switch {
 	case t.staged:
 		return errors.New("the task has steps, which can't be scored again one by one")
-	case t.parts[0].keep == keepAll || gjson.GetBytes(rec.Metadata, "verifier.kept_processes").Exists():
+	case gjson.GetBytes(rec.Metadata, "verifier.kept_processes").Exists():
 		return errors.New("running processes are part of the task's result")
 	case d.Skipped != "":
 		return errors.New(d.Skipped)

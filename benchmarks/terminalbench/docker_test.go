@@ -90,7 +90,7 @@ func binary(t *testing.T) string {
 // environment makes the environment as the command line would.
 func (b *bench) environment() *Environment {
 	own := Config{Tasks: b.root, TimeoutMode: timeoutTask, TaskTimeout: 1800, TestTimeout: 600, AgentTimeoutFactor: 1, VerifierTimeoutFactor: 1,
-		VerifierRetries: 0, Network: "task", VerifyIn: verifySame, KeepProcesses: keepServices, RestoreTools: tamperingCore, DetectSetupFailures: true, MaxDiffMB: 64, MaxArtifactsMB: 1}
+		VerifierRetries: 0, Network: "task", VerifyIn: verifySame, KeepProcesses: keepAuto, IsolateTests: true, RestoreTools: tamperingCore, DetectSetupFailures: true, MaxDiffMB: 64, MaxArtifactsMB: 1}
 	if b.change != nil {
 		b.change(&own)
 	}
@@ -200,7 +200,7 @@ func TestNoRewardCanBePlanted(t *testing.T) {
 		"names that the agent broke":     {agent: "echo nameserver 127.0.0.9 > /etc/resolv.conf; touch -r /etc/hostname /etc/resolv.conf", files: files{"tests/test.sh": "#!/bin/sh\necho 'curl: (6) Could not resolve host: astral.sh'\necho 0 > /logs/verifier/reward.txt\n"}, want: "0"},
 		"packages that the agent broke":  {agent: "mkdir -p /etc/apt/apt.conf.d; echo 'Acquire::http::Proxy \"http://127.0.0.1:1\";' > /etc/apt/apt.conf.d/9", files: files{"tests/test.sh": "#!/bin/sh\necho 'E: Failed to fetch http://deb.debian.org/x'\necho 0 > /logs/verifier/reward.txt\n"}, want: "0"},
 		"a file in place of the logs":    {agent: "true", files: files{"tests/test.sh": "#!/bin/sh\nrm -rf /logs\necho 1 > /logs\n"}, want: classNoReward},
-		"deeper than anybody can follow": {agent: "cd /work; i=0; while [ $i -lt 40 ]; do d=$(printf %0200d $i); mkdir $d && cd $d || break; i=$((i+1)); done; true", want: classTampering},
+		"deeper than anybody can follow": {agent: "cd /work; i=0; while [ $i -lt 40 ]; do d=$(printf %0200d $i); mkdir $d && cd $d || break; i=$((i+1)); done; true", want: classTampered},
 		"lines that end as on Windows":   {agent: "true", files: files{"tests/test.sh": "#!/bin/sh\r\necho 1 > /logs/verifier/reward.txt\r\n"}, want: classNoShell},
 		"writers that tests leave":       {agent: "true", files: files{"tests/test.sh": "#!/bin/sh\n(setsid sh -c 'sleep 0.3; while :; do echo 1 > /logs/verifier/reward.txt; done' > /dev/null 2>&1 &)\necho 0 > /logs/verifier/reward.txt\n"}, want: "0"},
 		"a flood of output":              {agent: "echo 42 > /work/answer", files: files{"tests/test.sh": honest + "yes | head -c 30000000\n"}, want: "1"},
@@ -393,7 +393,7 @@ func TestWhatAnAgentLeftCanBeScoredAgainByOtherTests(t *testing.T) {
 	b.change = func(c *Config) { c.KeepSandboxDiff, c.MaxDiffMB = true, 1 }
 	writeTask(t, b.root, "answer", "#!/bin/sh\necho 42 > /work/answer; rm /bin/printenv; mkdir /opt; echo x > /opt/file; chmod 700 /opt/file; chown agent /opt/file\n", nil)
 	writeTask(t, b.root, "huge", "#!/bin/sh\nhead -c 3000000 /dev/urandom > /work/huge\n", nil)
-	writeTask(t, b.root, "service", "#!/bin/sh\ntrue\n", files{"task.toml": "[metadata]\nkeep_processes = true\n[environment]\n"})
+	writeTask(t, b.root, "service", "#!/bin/sh\n(setsid sleep 500 > /dev/null 2>&1 &)\n", nil)
 	records := b.run()
 	require.Equal(t, "1", outcome(records["answer"]))
 	d := diffOf(records["answer"])

@@ -336,6 +336,7 @@ func (e *Environment) OracleStage(ctx context.Context, item env.Item, stage int,
 	if err != nil {
 		return fmt.Errorf("the solution of task %s: %w", t.name, err)
 	}
+	tc.Note(solvedNote, "")
 	box, err := tc.Sandbox(ctx)
 	if err != nil {
 		return err

@@ -22,15 +22,25 @@ func (v *verification) freshBox(ctx context.Context) error {
 	if apart != "" {
 		return failure(classNoFresh, "the tests have to run in a fresh container, which can't be given what is in %s: the image keeps it in a volume", apart)
 	}
-	if undo := toRestore(v.e.own.RestoreTools, v.changes); len(undo) > 0 {
+	undo := toRestore(v.e.own.RestoreTools, v.changes)
+	switch {
+	case v.where == verifyClean:
+		undo = outsideWork(v.task, v.changes)
 		fresh, err = v.restored(ctx, undo)
-	} else {
+		v.report.LeftOut = leftOut(v.changes, undo)
+	case len(undo) > 0:
+		fresh, err = v.restored(ctx, undo)
+		v.report.Notes = append(v.report.Notes, fmt.Sprintf("%d changes of what the verifier relies on were undone before the tests", len(undo)))
+	default:
 		fresh, err = v.copied(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	v.box, v.report.In = fresh, verifyFresh
+	v.box, v.undone, v.report.In = fresh, undo, v.where
+	if v.where == verifySame {
+		v.report.In = verifyFresh
+	}
 	return nil
 }
 
@@ -105,7 +115,6 @@ func (v *verification) restored(ctx context.Context, undo map[string]bool) (sand
 	if err != nil {
 		return nil, infra("put the agent's files into a fresh sandbox", err)
 	}
-	v.report.Notes = append(v.report.Notes, fmt.Sprintf("%d changes of what the verifier relies on were undone before the tests", len(undo)))
 	return box, nil
 }
 

@@ -23,11 +23,20 @@ import (
 
 // doubt is a reason to think that something besides the tests acted while they ran.
 type doubt struct {
-	text string
-	// natural says that the tests may do that themselves; then they do it again when
-	// nothing else runs.
-	natural bool
+	kind   string // in the words of trajectories.Tampering
+	target string // what it concerns
+	text   string // for people
 }
+
+// Kinds of doubts beside those of sandbox.Act.
+const (
+	kindSignal = "signal" // the tests were ended by one
+	kindReward = sandbox.ActResult
+	kindTests  = sandbox.ActSealed
+	kindTools  = sandbox.ActCode
+	kindSetup  = "setup"     // the tests could not install their tools
+	kindLost   = "unwatched" // more happened than could be noted
+)
 
 // maxDoubts bounds what a record says of them.
 const maxDoubts = 20
@@ -45,19 +54,23 @@ func (v *verification) keptRunning() {
 	if v.report.Kept = kept; !known {
 		v.report.Notes = append(v.report.Notes, "the sandbox can't tell services from other processes (there is no server in it, because this program is not a static one), so all were ended: tasks that need a service get no reward")
 	}
-	if v.part.keep != keepServices {
+	v.report.Ended = v.tc.Ended()
+	if v.part.keep != keepAll {
 		v.report.Keep = v.part.keep
+	}
+	if len(v.part.secrets) > 0 && len(v.report.Ended) > 0 {
+		v.report.Notes = append(v.report.Notes, "what the agent left running was ended, because the tests are given secrets ("+strings.Join(v.part.secrets, ", ")+")")
 	}
 }
 
 // guarded says whether processes of the agent's are there while the tests run.
 func (v *verification) guarded() bool {
-	return v.report.In != verifyFresh && (len(v.report.Kept) > 0 || v.part.keep == keepAll)
+	return v.report.In == "" && len(v.report.Kept) > 0
 }
 
-func (v *verification) doubtIf(is, natural bool, format string, args ...any) {
+func (v *verification) doubtIf(is bool, kind, target, format string, args ...any) {
 	if is && len(v.doubts) < maxDoubts {
-		v.doubts = append(v.doubts, doubt{fmt.Sprintf(format, args...), natural})
+		v.doubts = append(v.doubts, doubt{kind, target, fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -85,9 +98,6 @@ func (v *verification) copyFiles(ctx context.Context) {
 // watchTests begins to watch the tests and their results, once they are in place.
 func (v *verification) watchTests(ctx context.Context) error {
 	v.doubts, v.watching = nil, false
-	if !v.guarded() && !v.second {
-		return nil
-	}
 	w, ok := v.box.(sandbox.Watcher)
 	if !ok {
 		return v.notWatched(sandbox.ErrUnsupported)
@@ -97,7 +107,7 @@ func (v *verification) watchTests(ctx context.Context) error {
 	case errors.Is(err, sandbox.ErrUnsupported):
 		return v.notWatched(err)
 	case notThere(err):
-		v.doubtIf(true, false, "%s or %s was taken away before the tests", verifierDir, testsDir)
+		v.doubtIf(true, kindTests, testsDir, "%s or %s was taken away before the tests", verifierDir, testsDir)
 		return nil
 	case err != nil:
 		return infra("watch the tests and their results", err)
@@ -107,17 +117,37 @@ func (v *verification) watchTests(ctx context.Context) error {
 	if err != nil {
 		return infra("read "+verifierDir, err)
 	}
-	v.doubtIf(found.hasText || found.hasJSON || found.problem != "", false, "there was a reward before the tests ran")
+	v.doubtIf(found.hasText || found.hasJSON || found.problem != "", kindReward, verifierDir, "there was a reward before the tests ran")
 	return nil
+}
+
+// disturbed judges what went wrong before the tests ran. Processes that the agent left
+// running can bring that about, so it is a doubt if there are any.
+func (v *verification) disturbed(op string, err error) error {
+	if err == nil || !v.guarded() {
+		return err
+	}
+	v.doubtIf(true, kindTests, testsDir, "%s failed beside the agent's processes: %v", op, err)
+	return failure(classTampered, "%s failed beside the agent's processes: %w", op, errors.New(err.Error()))
 }
 
 func (v *verification) notWatched(err error) error {
-	v.report.Notes = append(v.report.Notes, "what the agent's processes did to the tests could not be watched: "+err.Error())
+	v.report.Notes = append(v.report.Notes, "the tests and their results could not be watched: "+err.Error())
 	return nil
 }
 
-// lookBack judges what happened while the tests ran, right after their end.
+// lookBack judges what happened while the tests ran, right after their end. What the
+// supervisor saw the tests themselves do is no reason for a doubt.
 func (v *verification) lookBack(ctx context.Context, ran sandbox.Result) error {
+	own := sandbox.Supervision{}
+	if v.supervised != nil {
+		own = *v.supervised
+		for _, a := range own.Acts {
+			v.doubtIf(true, a.Kind, a.Target, "%s: %s, refused to %q", a.Kind, a.Target, a.Process)
+		}
+		v.doubtIf(own.Lost, kindLost, testsDir, "more happened while the tests ran than could be noted")
+		v.report.Loaded = own.Loaded
+	}
 	if !v.watching {
 		return nil
 	}
@@ -125,30 +155,36 @@ func (v *verification) lookBack(ctx context.Context, ran sandbox.Result) error {
 	if err != nil {
 		return infra("read what happened while the tests ran", err)
 	}
-	v.doubtIf(lost, false, "more happened to the tests and their results than could be noted")
-	v.doubtIf(!ran.TimedOut && ran.ExitCode > 128 && ran.ExitCode <= 128+64, false, "the tests were ended by signal %d", ran.ExitCode-128)
+	v.doubtIf(lost, kindLost, testsDir, "more happened to the tests and their results than could be noted")
+	v.doubtIf(!ran.TimedOut && ran.ExitCode > 128 && ran.ExitCode <= 128+64, kindSignal, testScript, "the tests were ended by signal %d", ran.ExitCode-128)
 	given, err := v.givenTests()
 	if err != nil {
 		return err
 	}
 	v.given = given
 	v.rewardWrites = 0
+	writes, removals := 0, 0
 	for _, e := range sorted(events) {
 		times := max(e.Created, e.Written) + e.Arrived
 		dir, name := path.Split(e.Path)
 		switch {
 		case isReward(e.Path):
 			v.rewardWrites += times
-			v.doubtIf(e.Elsewhere > 0, false, "%s was written under another name", name)
-			v.doubtIf(e.Left > 0, true, "%s was removed %d times while the tests ran", name, e.Left)
+			writes, removals = writes+times, removals+e.Left
+			v.doubtIf(e.Elsewhere > 0, kindReward, e.Path, "%s was written under another name", name)
 		case e.Path == verifierDir || e.Path == testsDir || e.Path == path.Dir(verifierDir):
-			v.doubtIf(true, false, "%s was replaced while the tests ran", e.Path)
+			v.doubtIf(!own.Moved, kindTests, e.Path, "%s was replaced while the tests ran", e.Path)
 		case strings.HasPrefix(dir, testsDir+"/"):
 			_, mine := given[e.Path]
-			v.doubtIf(mine || slices.Contains(pytestFiles, name), true, "%s was changed %d times and removed %d times while the tests ran", e.Path, times, e.Left)
+			v.doubtIf((mine || slices.Contains(pytestFiles, name)) && own.SealedWrites == 0, kindTests, e.Path, "%s was changed %d times and removed %d times while the tests ran", e.Path, times, e.Left)
 		}
 	}
-	v.doubtIf(v.rewardWrites > 1, true, "a reward was written %d times", v.rewardWrites)
+	if v.supervised != nil {
+		v.doubtIf(writes+removals > own.ResultWrites, kindReward, verifierDir, "a reward was written or removed %d times, %d of them by the tests", writes+removals, own.ResultWrites)
+		return nil
+	}
+	v.doubtIf(removals > 0, kindReward, verifierDir, "a reward was removed %d times while the tests ran", removals)
+	v.doubtIf(writes > 1, kindReward, verifierDir, "a reward was written %d times", writes)
 	return nil
 }
 
@@ -170,15 +206,20 @@ func (v *verification) lookAfter(ctx context.Context, files verifierFiles, exitC
 	if err != nil {
 		return infra("read what happened after the tests", err)
 	}
-	v.doubtIf(lost, false, "more happened to the tests and their results than could be noted")
+	v.doubtIf(lost, kindLost, testsDir, "more happened to the tests and their results than could be noted")
 	for _, e := range sorted(events) {
-		v.doubtIf(isReward(e.Path), false, "%s was written after the tests had ended", path.Base(e.Path))
-		v.doubtIf(e.Path == verifierDir || e.Path == path.Dir(verifierDir), false, "%s was replaced after the tests had ended", e.Path)
+		v.doubtIf(isReward(e.Path), kindReward, e.Path, "%s was written after the tests had ended", path.Base(e.Path))
+		v.doubtIf(e.Path == verifierDir || e.Path == path.Dir(verifierDir), kindReward, e.Path, "%s was replaced after the tests had ended", e.Path)
+	}
+	v.doubtIf(v.rewardWrites == 0 && (files.hasText || files.hasJSON), kindReward, verifierDir, "there is a reward that was not written while the tests ran")
+	if v.supervised != nil && !v.guarded() {
+		return nil // what the tests and the tools are was not open to anything else
 	}
 	result, problem := files.parse()
-	// In the second run 0 shows as well that these tests write a reward and then fail.
-	v.doubtIf(problem == nil && exitCode != 0 && (result.value > 0 || v.second), true, "there is a reward although the tests ended with an error")
-	v.doubtIf(v.rewardWrites == 0 && (files.hasText || files.hasJSON), false, "there is a reward that nobody wrote")
+	v.doubtIf(v.supervised == nil && problem == nil && exitCode != 0 && result.value > 0, kindReward, verifierDir, "there is a reward although the tests ended with an error")
+	if v.supervised != nil && v.supervised.SealedWrites > 0 {
+		return v.compareTools(ctx)
+	}
 	if err := v.compareTests(ctx); err != nil {
 		return err
 	}
@@ -200,12 +241,12 @@ func (v *verification) compareTests(ctx context.Context) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.given)) {
 		found, ok := now[name]
-		v.doubtIf(!ok, true, "%s is gone", name)
-		v.doubtIf(ok && found != v.given[name], true, "%s is not what was put there (%.12s)", name, found)
+		v.doubtIf(!ok, kindTests, name, "%s is gone", name)
+		v.doubtIf(ok && found != v.given[name], kindTests, name, "%s is not what was put there (%.12s)", name, found)
 	}
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		_, mine := v.given[name]
-		v.doubtIf(!mine && slices.Contains(pytestFiles, path.Base(name)), true, "%s is new (%.12s)", name, now[name])
+		v.doubtIf(!mine && slices.Contains(pytestFiles, path.Base(name)), kindTests, name, "%s is new (%.12s)", name, now[name])
 	}
 	return nil
 }
@@ -292,7 +333,7 @@ func (v *verification) compareTools(ctx context.Context) error {
 	if errors.Is(err, sandbox.ErrUnsupported) {
 		return nil
 	}
-	if err := unlistable(err); err != nil {
+	if err := v.unlistable(err); err != nil {
 		return err
 	}
 	packages := upgraded(changes)
@@ -301,24 +342,46 @@ func (v *verification) compareTools(ctx context.Context) error {
 			continue
 		}
 		what := judgeChange(c)
-		decides := core(c, packages)
-		// Other programs may be upgraded by the tests themselves.
-		v.doubtIf(decides || what == "replaced" || what == "removed", !decides, "%s was %s while the tests ran", c.Path, c.Kind)
+		v.doubtIf(core(c, packages) || what == "replaced" || what == "removed", kindTools, c.Path, "%s was %s while the tests ran", c.Path, c.Kind)
 	}
 	return nil
 }
 
-// repeat verifies once more where nothing of the agent's runs: on its files as they
-// were before the tests. A positive reward of that run stands by itself. Otherwise the
-// tests may have missed the agent's services, so the run decides only in one way: when
-// everything that made the first one doubtful happens again, it is how these tests
-// work, and the first one counts.
-func (v *verification) repeat(ctx context.Context, limit time.Duration, first env.Score, firstErr error) (env.Score, error) {
-	doubts, firstReport := v.doubts, v.report
-	for _, d := range doubts {
-		v.report.Doubts = append(v.report.Doubts, d.text)
+// doubted is the result of a verification in which only the agent's code that the tests
+// execute can have raised the doubts. A reward of it never counts.
+func (v *verification) doubted(score env.Score, err error) (env.Score, error) {
+	v.noteDoubts()
+	if err == nil && score.Value <= 0 {
+		return score, nil
 	}
-	firstReport.Doubts = v.report.Doubts
+	return env.Score{}, failure(classTampered, "the reward can't be trusted: %s%s", strings.Join(v.report.Doubts, "; "), v.unattributed())
+}
+
+// unattributed says what to do if the tests may have raised the doubts themselves.
+func (v *verification) unattributed() string {
+	if v.supervised != nil {
+		return "; if the tests are meant to do that, set metadata.isolate_tests to false in the task"
+	}
+	return "; without isolation (" + v.report.Why + ") the tests can't be told from the agent's code"
+}
+
+// noteDoubts puts the doubts on the record, each once.
+func (v *verification) noteDoubts() {
+	for _, d := range v.doubts {
+		if !slices.Contains(v.report.Doubts, d.text) {
+			v.report.Doubts = append(v.report.Doubts, d.text)
+		}
+		if !slices.Contains(v.confirmed, d) {
+			v.confirmed = append(v.confirmed, d)
+		}
+	}
+}
+
+// repeat verifies once more where nothing of the agent's runs: on its files as they
+// were before the tests. A positive reward of a run without doubts counts. A 0 says
+// nothing if the tests may have missed the agent's services.
+func (v *verification) repeat(ctx context.Context, limit time.Duration) (env.Score, error) {
+	v.noteDoubts()
 	tampered := func(why string) error {
 		v.report.Repeated = why
 		return failure(classTampered, "the reward can't be trusted, because the agent's processes went on: %s; %s", strings.Join(v.report.Doubts, "; "), why)
@@ -333,29 +396,21 @@ func (v *verification) repeat(ctx context.Context, limit time.Duration, first en
 	v.closers = append(v.closers, box.Close)
 	v.box, v.second, v.report.In = box, true, verifyFresh
 	score, err := v.tests(ctx, limit, false)
+	var failed *env.VerifierError
 	switch {
-	case toolcontext.IsInfrastructure(err) || ctx.Err() != nil:
+	case toolcontext.IsInfrastructure(err) || ctx.Err() != nil || errors.As(err, &failed) && failed.Infrastructure:
 		return score, err
+	case len(v.doubts) > 0:
+		v.noteDoubts()
+		return env.Score{}, tampered("the second verification, without them, raised doubts as well" + v.unattributed())
 	case err == nil && score.Value > 0:
 		v.report.Repeated = "the tests passed on the agent's files alone"
 		return score, nil
-	case natural(doubts, v.doubts):
-		v.report = firstReport
-		v.report.Repeated = "the tests do the same when nothing else runs"
-		return first, firstErr
+	case !slices.ContainsFunc(v.report.Kept, func(s sandbox.Service) bool { return len(s.Listens) > 0 }):
+		v.report.Repeated = "none of them was a service, so the tests without them decide"
+		return score, err
 	case err != nil:
 		return env.Score{}, tampered("without them the tests gave no reward: " + err.Error())
 	}
 	return env.Score{}, tampered("without them the tests gave 0, which says nothing where they need a service")
-}
-
-// natural says whether all doubts are such that tests may cause themselves, and came up
-// again.
-func natural(doubts, again []doubt) bool {
-	for _, d := range doubts {
-		if !d.natural || !slices.Contains(again, d) {
-			return false
-		}
-	}
-	return true
 }

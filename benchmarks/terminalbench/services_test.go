@@ -33,16 +33,16 @@ func TestServicesOutliveTheAgent(t *testing.T) {
 		want  string
 		kept  string // part of a kept process's line
 	}{
-		"a daemon":                       {agent: "echo 42 > answer; httpd -p 8080 -h /work", files: files{"tests/test.sh": asks}, want: "1", kept: "httpd -p 8080 -h /work (tcp [::]:8080)"},
-		"a job in the background":        {agent: "echo 42 > answer; httpd -f -p 8080 -h /work & sleep 0.2", files: files{"tests/test.sh": asks}, want: "1", kept: "httpd"},
-		"a supervised server":            {agent: "echo 42 > answer; (while :; do timeout 1 httpd -f -p 8080 -h /work; done) > /dev/null 2>&1 & sleep 0.2", files: passing(`sleep 1.5; [ "$(timeout 5 wget -q -O - http://127.0.0.1:8080/answer)" = 42 ]`), want: "1", kept: "httpd"},
-		"a server that forks":            {agent: "mkdir bin; printf '#!/bin/sh\\nread line; echo got $line\\n' > bin/serve; chmod 755 bin/serve; (setsid sh -c '(setsid nc -ll -p 9000 -e /work/bin/serve > /dev/null 2>&1 &)' > /dev/null 2>&1 &); sleep 0.2", files: passing(`[ "$(echo x | timeout 5 nc 127.0.0.1 9000)" = "got x" ]`), want: "1", kept: "nc -ll"},
-		"a socket in the file system":    {agent: "syslogd -O /work/log; sleep 0.2", files: passing(`logger hello; sleep 0.3; grep -q hello /work/log`), want: "1", kept: "unix /dev/log"},
-		"a server of another user":       {agent: "echo 42 > answer; su agent -s /bin/sh -c 'httpd -p 8080 -h /work'; su agent -s /bin/sh -c 'setsid sleep 700 > /dev/null 2>&1 &'", files: files{"tests/test.sh": asks}, want: "1", kept: "httpd -p 8080 -h /work"},
-		"workers of a listener":          {agent: "echo 0 > count; setsid sh -c '(while :; do echo $(($(cat count)+1)) > next; mv next count; sleep 0.1; done) & exec httpd -f -p 8080 -h /work' > /dev/null 2>&1 & sleep 0.3", files: passing(`a=$(cat /work/count); sleep 0.5; [ "$(cat /work/count)" -gt "$a" ]`), want: "1", kept: "sh -c (while :; do"},
-		"what listens to nobody":         {agent: "(setsid sh -c 'while :; do date > /work/tick; sleep 0.05; done' > /dev/null 2>&1 &)", files: passing(`rm -f /work/tick; sleep 0.5; [ ! -e /work/tick ]`), want: "1"},
-		"a daemon although never":        {agent: "echo 42 > answer; httpd -p 8080 -h /work", files: files{"tests/test.sh": asks, "task.toml": "[metadata]\nkeep_processes = \"never\"\n[environment]\n"}, want: "0"},
-		"what listens to nobody, always": {agent: "(setsid sh -c 'while :; do date > /work/tick; sleep 0.05; done' > /dev/null 2>&1 &)", files: files{"tests/test.sh": passing(`rm -f /work/tick; sleep 0.5; [ -e /work/tick ]`)["tests/test.sh"], "task.toml": "[metadata]\nkeep_processes = true\n[environment]\n"}, want: "1"},
+		"a daemon":                         {agent: "echo 42 > answer; httpd -p 8080 -h /work", files: files{"tests/test.sh": asks}, want: "1", kept: "httpd -p 8080 -h /work (tcp [::]:8080)"},
+		"a job in the background":          {agent: "echo 42 > answer; httpd -f -p 8080 -h /work & sleep 0.2", files: files{"tests/test.sh": asks}, want: "1", kept: "httpd"},
+		"a supervised server":              {agent: "echo 42 > answer; (while :; do timeout 1 httpd -f -p 8080 -h /work; done) > /dev/null 2>&1 & sleep 0.2", files: passing(`sleep 1.5; [ "$(timeout 5 wget -q -O - http://127.0.0.1:8080/answer)" = 42 ]`), want: "1", kept: "httpd"},
+		"a server that forks":              {agent: "mkdir bin; printf '#!/bin/sh\\nread line; echo got $line\\n' > bin/serve; chmod 755 bin/serve; (setsid sh -c '(setsid nc -ll -p 9000 -e /work/bin/serve > /dev/null 2>&1 &)' > /dev/null 2>&1 &); sleep 0.2", files: passing(`[ "$(echo x | timeout 5 nc 127.0.0.1 9000)" = "got x" ]`), want: "1", kept: "nc -ll"},
+		"a socket in the file system":      {agent: "syslogd -O /work/log; sleep 0.2", files: passing(`logger hello; sleep 0.3; grep -q hello /work/log`), want: "1", kept: "unix /dev/log"},
+		"a server of another user":         {agent: "echo 42 > answer; su agent -s /bin/sh -c 'httpd -p 8080 -h /work'; su agent -s /bin/sh -c 'setsid sleep 700 > /dev/null 2>&1 &'", files: files{"tests/test.sh": asks}, want: "1", kept: "httpd -p 8080 -h /work"},
+		"workers of a listener":            {agent: "echo 0 > count; setsid sh -c '(while :; do echo $(($(cat count)+1)) > next; mv next count; sleep 0.1; done) & exec httpd -f -p 8080 -h /work' > /dev/null 2>&1 & sleep 0.3", files: passing(`a=$(cat /work/count); sleep 0.5; [ "$(cat /work/count)" -gt "$a" ]`), want: "1", kept: "sh -c (while :; do"},
+		"what listens to nobody":           {agent: "(setsid sh -c 'while :; do date > /work/tick; sleep 0.05; done' > /dev/null 2>&1 &)", files: passing(`rm -f /work/tick; sleep 0.5; [ -e /work/tick ]`), want: "1", kept: "sh -c while"},
+		"a daemon although never":          {agent: "echo 42 > answer; httpd -p 8080 -h /work", files: files{"tests/test.sh": asks, "task.toml": "[metadata]\nkeep_processes = \"never\"\n[environment]\n"}, want: "0"},
+		"what listens to nobody, services": {agent: "(setsid sh -c 'while :; do date > /work/tick; sleep 0.05; done' > /dev/null 2>&1 &)", files: files{"tests/test.sh": passing(`rm -f /work/tick; sleep 0.5; [ ! -e /work/tick ]`)["tests/test.sh"], "task.toml": "[metadata]\nkeep_processes = \"services\"\n[environment]\n"}, want: "1"},
 	}
 	for name, s := range services {
 		writeTask(t, b.root, taskName(name), "#!/bin/sh\n"+s.agent+"\n", s.files)
@@ -59,7 +59,9 @@ func TestServicesOutliveTheAgent(t *testing.T) {
 		}
 		require.Contains(t, kept, strings.SplitN(s.kept, " (tcp", 2)[0], name)
 	}
-	require.Equal(t, "always", verifierOf(records[taskName("what listens to nobody, always")]).Get("keep_processes").String())
+	ended := verifierOf(records[taskName("what listens to nobody, services")])
+	require.Equal(t, "services", ended.Get("keep_processes").String())
+	require.Contains(t, ended.Get("ended_processes.0.command").String(), "sh -c while", "what was ended is on the record")
 	b.agent = env.AgentNop
 	require.Equal(t, "0", outcome(b.run()[taskName("a daemon")]))
 }
@@ -125,13 +127,13 @@ func TestAKeptProcessForgesNoReward(t *testing.T) {
 		if got := outcome(r); got != want {
 			t.Errorf("%s: got %s, want %s: %s %s", name, got, want, problemOf(r), r.Metadata)
 		}
-		if v := verifierOf(r); !v.Get("kept_processes").Exists() || !v.Get("doubts").Exists() || !v.Get("repeated").Exists() {
+		if v := verifierOf(r); !v.Get("kept_processes").Exists() || strings.HasPrefix(name, "does nothing to tests that") == v.Get("doubts").Exists() {
 			t.Errorf("%s: a record should say why: %s", name, r.Metadata)
 		}
 	}
 }
 
-func TestServicesThatCanNotBeKeptAreNoFailureOfTheAgents(t *testing.T) {
+func TestVerify_KeepsProcessesWithoutAServerInTheContainer(t *testing.T) {
 	b := newBench(t)
 	b.plain = true
 	const fetch = "#!/bin/sh\nif timeout 5 wget -q -O - http://127.0.0.1:8080/page; then echo 1 > /logs/verifier/reward.txt; else echo 0 > /logs/verifier/reward.txt; fi\n"
@@ -139,7 +141,7 @@ func TestServicesThatCanNotBeKeptAreNoFailureOfTheAgents(t *testing.T) {
 	writeTask(t, b.root, "nothing", "#!/bin/sh\nsetsid sleep 1000 > /dev/null 2>&1 &\n", files{"tests/test.sh": fetch})
 	writeTask(t, b.root, "solved", "#!/bin/sh\necho 42 > /work/answer; setsid httpd -f -p 8080 > /dev/null 2>&1 &\nsleep 0.3\n", nil)
 	records := b.run()
-	for name, want := range map[string]string{"served": classServicesLost, "nothing": "0", "solved": "1"} {
+	for name, want := range map[string]string{"served": "1", "nothing": "0", "solved": "1"} {
 		require.Equal(t, want, outcome(records[name]), "%s: %s", name, records[name].Metadata)
 	}
 }

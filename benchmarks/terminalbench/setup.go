@@ -118,7 +118,7 @@ func (v *verification) brokenDownloads(ctx context.Context) ([]string, error) {
 			found = append(found, c.Path)
 		}
 	}
-	if v.report.In == verifyFresh {
+	if v.report.In != "" {
 		return found, nil // with files of the engine's own
 	}
 	for _, name := range networkFiles {

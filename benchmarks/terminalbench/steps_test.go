@@ -34,7 +34,7 @@ func steps(t *testing.T, root, name, top, first string) {
 		"steps/one/workdir/given":     "given to the first\n",
 		"steps/one/workdir/setup.sh":  "echo setup >> given\n",
 		"steps/two/instruction.md":    "Second.\n",
-		"steps/two/tests/test.sh":     "#!/bin/sh\n[ -e /tests/only-two ] && [ \"$(cat /work/one)\" = \"given to the first\nsetup\" ] && ! ps | grep -q '[s]leep 500' && . /tests/shared.sh 1\n",
+		"steps/two/tests/test.sh":     "#!/bin/sh\n[ -e /tests/only-two ] && [ \"$(cat /work/one)\" = \"given to the first\nsetup\" ] && ps | grep -q '[s]leep 500' && . /tests/shared.sh 1\n",
 		"steps/two/tests/only-two":    "x",
 		"steps/two/solution/solve.sh": "#!/bin/sh\n[ -z \"$(ls /tests /logs/verifier 2>/dev/null | grep -v :)\" ] || rm /work/one\n",
 	})

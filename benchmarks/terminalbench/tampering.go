@@ -1,9 +1,12 @@
 package terminalbench
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -15,7 +18,10 @@ import (
 // meant as an attack: an upgrade of the system's packages looks the same.
 type tampering struct {
 	Path string `json:"path"`
-	What string `json:"what"` // replaced, removed, shadows, preload, startup or loader
+	// What is replaced, removed, shadows, preload, startup, loader, patched (a library of
+	// an interpreter, or an installed package), runner (a package that test runners are
+	// made of was installed) or plugin (of pytest).
+	What string `json:"what"`
 }
 
 func (t tampering) String() string { return t.Path + " (" + t.What + ")" }
@@ -24,10 +30,15 @@ func (t tampering) String() string { return t.Path + " (" + t.What + ")" }
 const maxTampering = 50
 
 // verifierTools are the programs that test scripts of this family run.
-var verifierTools = []string{
-	"sh", "bash", "dash", "busybox", "env", "echo", "cat", "cp", "mv", "rm", "mkdir", "chmod", "ls", "grep", "sed", "awk", "diff", "cmp", "head", "tail",
-	"tar", "gzip", "curl", "wget", "git", "apt-get", "apt", "apk", "dpkg", "uv", "uvx", "pip", "pip3", "pytest", "python", "python3", "node", "npm", "make", "timeout", "tee", "test", "[",
-}
+var verifierTools = strings.Fields(`
+	[ arch awk b2sum base32 base64 basename basenc bash bc busybox cat chcon chgrp chmod chown chroot cksum cmp comm cp csplit curl cut dash date dd df diff dir dircolors
+	dirname du echo egrep env expand expr factor false fgrep file find flock fmt fold gawk getent gpg grep groups gunzip gzip head hexdump hostid id install jq kill killall
+	ldconfig link ln locale logname ls lsof mawk md5sum mkdir mkfifo mknod mktemp mv nc netstat nice nl nohup nproc numfmt od openssl paste patch pathchk pgrep pidof pinky
+	pkill pr printenv printf ps ptx pwd readlink realpath rm rmdir rsync script sed seq setsid sh sha1sum sha224sum sha256sum sha384sum sha512sum shred shuf sleep socat sort
+	split ss ssh scp stat stdbuf stty su sudo sum sync tac tail tar tee test time timeout touch tr true truncate tsort tty uname unexpand uniq unlink unxz unzip uptime users
+	vdir wc wget which who whoami xargs xxd xz yes zcat zip zstd
+	apk apt apt-get dpkg gcc g++ cc c++ clang cmake make ld as go cargo rustc java javac perl ruby php lua node nodejs npm npx yarn pnpm bun deno
+	git hg uv uvx pip pip3 pipx pytest py.test python python2 python3 pypy3 poetry conda tox coverage Rscript R julia sqlite3 psql mysql`)
 
 // toolDirs are where shells look for programs; the later ones come before the
 // system's own in the PATH of usual images.
@@ -39,8 +50,19 @@ var (
 // startupFiles act on programs that are run, whoever runs them.
 var startupFiles = []string{
 	"/root/.curlrc", "/etc/curlrc", "/root/.wgetrc", "/etc/wgetrc", "/etc/pip.conf", "/root/.pip/pip.conf", "/root/.config/pip/pip.conf", "/root/.config/uv/uv.toml",
-	"/etc/uv/uv.toml", "/root/.pydistutils.cfg", "/conftest.py", "/pytest.ini", "/tox.ini", "/setup.cfg", "/pyproject.toml",
+	"/etc/uv/uv.toml", "/root/.pydistutils.cfg", "/root/.npmrc", "/etc/npmrc", "/root/.netrc", "/etc/environment", "/etc/profile", "/etc/bash.bashrc",
+	"/root/.bashrc", "/root/.profile", "/root/.bash_profile", "/root/.bash_login", "/root/.pytest.ini",
+	"/etc/ld.so.conf", "/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf",
 }
+
+// startupDirs hold files that act in the same way.
+var startupDirs = []string{"/etc/profile.d", "/etc/ld.so.conf.d", "/etc/apt/apt.conf.d", "/etc/apt/sources.list.d", "/etc/pip", "/root/.config/pip", "/root/.config/uv"}
+
+// pytestConfigs change how pytest runs from the root, which is above the tests.
+var pytestConfigs = []string{"conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml"}
+
+// runnerPackages are Python packages that test runners are made of.
+var runnerPackages = []string{"pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "tomli", "exceptiongroup", "pytest_json_ctrf", "pytest_timeout", "xdist", "execnet", "pip", "uv", "unittest"}
 
 // judgeChange says how a change can act on a verifier, "" when it can't by its place.
 func judgeChange(c sandbox.Change) string {
@@ -50,25 +72,85 @@ func judgeChange(c sandbox.Change) string {
 	switch {
 	case c.Path == "/etc/ld.so.preload" && c.Kind != sandbox.Deleted:
 		return "preload"
-	case slices.Contains(startupFiles, c.Path) && c.Kind != sandbox.Deleted:
-		return "startup"
-	case (name == "sitecustomize.py" || name == "usercustomize.py") && c.Kind != sandbox.Deleted:
+	case c.Kind != sandbox.Deleted && startsUp(dir, name, c.Path):
 		return "startup"
 	case (loader(name) || shellLibrary(name)) && libraryDir(dir):
 		return changed
 	case shellLibrary(name) && hardwareDir(dir):
 		return "shadows"
+	case inPackages(c.Path):
+		return judgePackage(c)
+	case standardLibrary(c.Path) && c.Kind != sandbox.Added && slices.Contains(libraryEndings, path.Ext(name)):
+		return "patched"
 	case !isTool(name):
 		return ""
 	case slices.Contains(systemDirs, dir):
 		return changed
-	case slices.Contains(localDirs, dir):
+	case programDir(dir):
 		if c.Kind == sandbox.Added {
 			return "shadows"
 		}
 		return changed
 	}
 	return ""
+}
+
+// startsUp says whether programs read a file whenever they start.
+func startsUp(dir, name, whole string) bool {
+	switch {
+	case slices.Contains(startupFiles, whole), slices.Contains(startupDirs, dir):
+		return true
+	case name == "sitecustomize.py", name == "usercustomize.py":
+		return true
+	case path.Ext(name) == ".pth" && inPackages(whole):
+		return !strings.HasPrefix(name, "__editable__") && name != "distutils-precedence.pth"
+	}
+	return dir == "/" && slices.Contains(pytestConfigs, name)
+}
+
+// inPackages says whether a path is below a directory of installed Python packages.
+func inPackages(name string) bool {
+	return strings.Contains(name, "/site-packages/") || strings.Contains(name, "/dist-packages/")
+}
+
+// judgePackage judges changes of installed Python packages. Installing others than those
+// test runners are made of is common, and acts on no tests.
+func judgePackage(c sandbox.Change) string {
+	_, below, ok := strings.Cut(c.Path, "/site-packages/")
+	if !ok {
+		_, below, _ = strings.Cut(c.Path, "/dist-packages/")
+	}
+	top, rest, _ := strings.Cut(below, "/")
+	module := strings.TrimSuffix(top, ".py")
+	switch {
+	case strings.Contains(rest, "__pycache__"), path.Ext(c.Path) == ".pyc":
+		return ""
+	case c.Kind != sandbox.Added && (path.Ext(c.Path) == ".py" || strings.Contains(path.Base(c.Path), ".so")):
+		return "patched"
+	case c.Kind == sandbox.Added && rest == "" && slices.Contains(runnerPackages, module):
+		return "runner"
+	case c.Kind == sandbox.Added && rest == "entry_points.txt" && strings.HasPrefix(top, "pytest"):
+		return "plugin"
+	}
+	return ""
+}
+
+// libraryEndings are those of modules of interpreters' libraries.
+var libraryEndings = []string{".py", ".so", ".js", ".mjs", ".cjs", ".json", ".pm", ".pl", ".rb"}
+
+// standardLibrary says whether a path is in the library that comes with an interpreter.
+func standardLibrary(name string) bool {
+	for _, root := range []string{"/usr/lib/python3", "/usr/local/lib/python3", "/usr/lib/node_modules/", "/usr/local/lib/node_modules/", "/usr/share/perl", "/usr/lib/ruby", "/usr/share/nodejs/"} {
+		if strings.HasPrefix(name, root) {
+			return true
+		}
+	}
+	return false
+}
+
+// programDir says whether programs are likely to be looked for in a directory.
+func programDir(dir string) bool {
+	return slices.Contains(localDirs, dir) || path.Base(dir) == "bin" && (strings.HasPrefix(dir, "/usr/") || strings.HasPrefix(dir, "/opt/") || strings.HasPrefix(dir, "/root/."))
 }
 
 // loaderCache says where the dynamic loader finds libraries. Installing one rewrites it.
@@ -196,7 +278,7 @@ func (v *verification) inspect(ctx context.Context) error {
 	if errors.Is(err, sandbox.ErrUnsupported) {
 		return v.notInspected(err)
 	}
-	if err := unlistable(err); err != nil {
+	if err := v.unlistable(err); err != nil {
 		return err
 	}
 	v.changes = changes
@@ -205,7 +287,53 @@ func (v *verification) inspect(ctx context.Context) error {
 	if len(v.tampered) > maxTampering {
 		v.report.Notes = append(v.report.Notes, fmt.Sprintf("%d more changes of what the verifier relies on are not listed", len(v.tampered)-maxTampering))
 	}
+	if err := v.readEntryPoints(ctx, changer); err != nil {
+		return err
+	}
 	return v.keepDiff(ctx, changer)
+}
+
+// maxEntryPoints bounds how many lists of entry points are read.
+const maxEntryPoints = 200
+
+// readEntryPoints looks for plug-ins of pytest among the Python packages that the agent
+// installed: they are known by what their list of entry points says.
+func (v *verification) readEntryPoints(ctx context.Context, changer sandbox.Changer) error {
+	var lists []sandbox.Change
+	for _, c := range v.changes {
+		if c.Kind != sandbox.Deleted && inPackages(c.Path) && path.Base(c.Path) == "entry_points.txt" && len(lists) < maxEntryPoints {
+			lists = append(lists, c)
+		}
+	}
+	if len(lists) == 0 {
+		return nil
+	}
+	r, w := io.Pipe()
+	go func() { _ = w.CloseWithError(changer.Export(ctx, lists, w)) }() // nil means end of file
+	defer r.Close()
+	archive := tar.NewReader(r)
+	for {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return infra("read the entry points of installed packages", err)
+		}
+		if h.Typeflag != tar.TypeReg || h.Size > 1<<20 {
+			continue
+		}
+		text, err := io.ReadAll(archive)
+		if err != nil {
+			return infra("read the entry points of installed packages", err)
+		}
+		name := path.Join("/", h.Name)
+		if bytes.Contains(text, []byte("[pytest11]")) && !slices.ContainsFunc(v.tampered, func(t tampering) bool { return t.Path == name }) {
+			v.tampered = append(v.tampered, tampering{name, "plugin"})
+			v.report.Tampering = v.tampered[:min(len(v.tampered), maxTampering)]
+		}
+	}
+	return nil
 }
 
 func (v *verification) notInspected(err error) error {
@@ -218,12 +346,13 @@ func (v *verification) notInspected(err error) error {
 
 // unlistable sorts why changes could not be listed. Directories that an agent has
 // nested deeper than the engine can follow are no trouble of the machine's.
-func unlistable(err error) error {
+func (v *verification) unlistable(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case strings.Contains(err.Error(), "file name too long"):
-		return failure(classTampering, "what the agent changed can't be listed, because it made a path that is too long for the engine: %.200s", err)
+		v.confirmed = append(v.confirmed, doubt{kindLost, "/", "a path that is too long for the engine"})
+		return failure(classTampered, "what the agent changed can't be listed, because it made a path that is too long for the engine: %.200s", err)
 	}
 	return infra("list what changed in the sandbox", err)
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +48,8 @@ type part struct {
 	verifierEnv                map[string]string
 	minReward                  map[string]float64
 	healthcheck                *harbor.Healthcheck
-	keep                       string // what of the agent's processes the tests find: keepServices, keepAll or keepNone
+	keep                       string   // which of the agent's processes the tests find: keepAll, keepServices or keepNone
+	secrets                    []string // names of the tests' variables that hold secrets
 	last                       bool
 	artifacts                  []harbor.Artifact // of the step, beside the task's
 }
@@ -90,12 +93,12 @@ func (e *Environment) newTask(h *harbor.Task) (*task, error) {
 	t.env, t.solutionEnv = expand(c.Environment.Env), c.SolutionEnv
 	if !t.staged {
 		p := e.newPart(c.Agent, c.Verifier, expand)
-		p.instruction, p.tests, p.solution, p.keep, p.last = h.Instruction, h.TestsDir(), h.SolutionDir(), e.keeps(c), true
+		p.instruction, p.tests, p.solution, p.keep, p.last = h.Instruction, h.TestsDir(), h.SolutionDir(), e.keeps(c, p), true
 		t.parts = []part{p}
 	}
 	for i, s := range h.Steps {
 		p := e.newPart(s.Agent, s.Verifier, expand)
-		p.name, p.instruction, p.keep, p.last = s.Name, s.Instruction, e.keeps(c), i == len(h.Steps)-1
+		p.name, p.instruction, p.keep, p.last = s.Name, s.Instruction, e.keeps(c, p), i == len(h.Steps)-1
 		p.sharedTests, p.solution = h.TestsDir(), filepath.Join(s.Dir, "solution")
 		if s.HasTests {
 			p.tests = filepath.Join(s.Dir, "tests")
@@ -112,22 +115,61 @@ func (e *Environment) newTask(h *harbor.Task) (*task, error) {
 	return t, nil
 }
 
-// keeps says what of the agent's processes the tests of a task find.
-func (e *Environment) keeps(c harbor.Config) string {
+// keeps says which of the agent's processes the tests of a part find.
+func (e *Environment) keeps(c harbor.Config, p part) string {
 	switch {
-	case e.own.VerifyIn == verifyFresh:
+	case e.verifiesIn(c) != verifySame:
 		return keepNone // none can survive
-	case c.Metadata.KeepProcesses != "":
+	case len(p.secrets) > 0:
+		return keepNone // they could read the tests' variables
+	case c.Metadata.KeepProcesses != "" && c.Metadata.KeepProcesses != keepAuto:
 		return c.Metadata.KeepProcesses
+	case e.own.KeepProcesses != keepAuto && e.own.KeepProcesses != "":
+		return e.own.KeepProcesses
 	}
-	return e.own.KeepProcesses
+	return keepAll
+}
+
+// verifiesIn says where the tests of a task run.
+func (e *Environment) verifiesIn(c harbor.Config) string {
+	switch {
+	case c.Metadata.VerifyIn != "":
+		return c.Metadata.VerifyIn
+	case e.own.VerifyIn == verifyFresh || e.own.VerifyIn == verifyClean:
+		return e.own.VerifyIn
+	}
+	return verifySame
+}
+
+// isolates says whether the tests of a task are kept apart from the agent's code.
+func (e *Environment) isolates(c harbor.Config) bool {
+	if c.Metadata.IsolateTests != nil {
+		return *c.Metadata.IsolateTests
+	}
+	return e.own.IsolateTests
+}
+
+// secretName matches names of variables that hold secrets.
+var secretName = regexp.MustCompile(`(?i)KEY|SECRET|TOKEN|PASSWORD|PASSWD|CREDENTIAL|AUTH`)
+
+// secretNames returns the variables of the tests that hold secrets: those with a value
+// from the harness's environment, and those named like one.
+func secretNames(variables map[string]string) []string {
+	var names []string
+	for name, value := range variables {
+		if strings.Contains(value, "${") || secretName.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func (e *Environment) newPart(agent harbor.Agent, verifier harbor.Verifier, expand func(map[string]string) map[string]string) part {
 	p := part{
 		agentTimeout: agent.Timeout, verifierTimeout: verifier.Timeout, agentUser: agent.User, verifierUser: verifier.User,
 		agentNetwork: agent.NetworkMode, agentHosts: agent.AllowedHosts, testsNetwork: verifier.NetworkMode, testsHosts: verifier.AllowedHosts,
-		verifierEnv: expand(verifier.Env),
+		verifierEnv: expand(verifier.Env), secrets: secretNames(verifier.Env),
 	}
 	if p.agentTimeout == 0 {
 		p.agentTimeout = e.own.TaskTimeout.Duration()

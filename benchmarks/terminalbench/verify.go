@@ -52,22 +52,30 @@ type verification struct {
 	changes  []sandbox.Change
 	tampered []tampering
 
-	copy         string            // an image of the agent's files from before the tests, "" where there is none
-	second       bool              // this is the second verification
-	watching     bool              // the tests and their results are watched
-	given        map[string]string // what the tests are made of
-	rewardWrites int               // how often a reward was written while the tests ran
-	doubts       []doubt           // of the last run of the tests
+	copy         string               // an image of the agent's files from before the tests, "" where there is none
+	where        string               // verifySame, verifyFresh or verifyClean: what the task or the configuration wants
+	undone       map[string]bool      // changes of the agent's that are not where the tests run
+	second       bool                 // this is the second verification
+	watching     bool                 // the tests and their results are watched
+	supervised   *sandbox.Supervision // what the supervisor saw of the last run of the tests; nil without one
+	given        map[string]string    // what the tests are made of
+	rewardWrites int                  // how often a reward was written while the tests ran
+	doubts       []doubt              // of the last run of the tests
+	confirmed    []doubt              // of all runs, on the record
 }
 
 // verifierReport is metadata.verifier of a record.
 type verifierReport struct {
-	Skipped    string            `json:"skipped,omitempty"`     // why no tests ran
-	RewardFile string            `json:"reward_file,omitempty"` // the file that counted
-	ExitCode   *int              `json:"exit_code,omitempty"`   // of test.sh
-	Seconds    float64           `json:"seconds,omitempty"`     // of the last run of test.sh
-	Tries      int               `json:"tries,omitempty"`       // runs of test.sh
-	In         string            `json:"verified_in,omitempty"` // "fresh" when in a container of its own
+	Skipped    string            `json:"skipped,omitempty"`          // why no tests ran
+	RewardFile string            `json:"reward_file,omitempty"`      // the file that counted
+	ExitCode   *int              `json:"exit_code,omitempty"`        // of test.sh
+	Seconds    float64           `json:"seconds,omitempty"`          // of the last run of test.sh
+	Tries      int               `json:"tries,omitempty"`            // runs of test.sh
+	In         string            `json:"verified_in,omitempty"`      // "fresh" or "clean" when in a container of its own
+	LeftOut    int               `json:"changes_left_out,omitempty"` // changes outside of the work that a clean container lacks
+	Isolated   bool              `json:"isolated"`                   // the agent's code was kept away from the tests and the reward
+	Why        string            `json:"not_isolated,omitempty"`     // why not
+	Loaded     []string          `json:"loaded_by_tests,omitempty"`  // the agent's code that the tests loaded into their own process
 	FellBack   bool              `json:"exit_code_fallback,omitempty"`
 	Output     string            `json:"test_stdout,omitempty"`
 	Cut        bool              `json:"test_stdout_cut,omitempty"`
@@ -76,7 +84,9 @@ type verifierReport struct {
 	Diff       *storedDiff       `json:"sandbox_diff,omitempty"`
 	Keep       string            `json:"keep_processes,omitempty"` // what of the agent's processes was to go on, when not the default
 	Kept       []sandbox.Service `json:"kept_processes,omitempty"`
-	Doubts     []string          `json:"doubts,omitempty"` // why the first verification did not count by itself
+	Ended      []sandbox.Service `json:"ended_processes,omitempty"` // what the agent left running and was ended before the tests
+	Left       []sandbox.Service `json:"left_by_tests,omitempty"`   // processes of the tests, ended before the reward was read
+	Doubts     []string          `json:"doubts,omitempty"`          // why the first verification did not count by itself
 	Artifacts  []keptArtifact    `json:"artifacts,omitempty"`
 	Repeated   string            `json:"repeated,omitempty"` // what came of the second one
 	Notes      []string          `json:"notes,omitempty"`
@@ -84,7 +94,7 @@ type verifierReport struct {
 
 // verify scores what is in the sandbox with the tests of one part of a task.
 func (e *Environment) verify(ctx context.Context, t *task, p part, result *agentloop.Result, tc *toolcontext.Context) (env.Score, error) {
-	v := &verification{e: e, task: t, part: p, tc: tc}
+	v := &verification{e: e, task: t, part: p, tc: tc, where: e.verifiesIn(t.config)}
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer cancel()
@@ -96,6 +106,7 @@ func (e *Environment) verify(ctx context.Context, t *task, p part, result *agent
 	if !toolcontext.IsInfrastructure(err) {
 		v.keepArtifacts(ctx)
 	}
+	score.Tampering = v.tampering()
 	details, bad := chat.Marshal(v.report)
 	if bad != nil {
 		return score, fmt.Errorf("encode what the verifier found: %w", bad)
@@ -103,7 +114,7 @@ func (e *Environment) verify(ctx context.Context, t *task, p part, result *agent
 	if err != nil {
 		var failure *env.VerifierError
 		if errors.As(err, &failure) {
-			failure.Details = details
+			failure.Details, failure.Tampering = details, score.Tampering
 		}
 		return env.Score{}, err
 	}
@@ -134,7 +145,7 @@ func (v *verification) run(ctx context.Context, result *agentloop.Result) (env.S
 	}
 	restore := len(toRestore(v.e.own.RestoreTools, v.changes)) > 0
 	switch v.keptRunning(); {
-	case v.e.own.VerifyIn == verifyFresh || v.needsFresh() || restore:
+	case v.where != verifySame || v.needsFresh() || restore:
 		if err := v.freshBox(ctx); err != nil {
 			return env.Score{}, err
 		}
@@ -147,10 +158,12 @@ func (v *verification) run(ctx context.Context, result *agentloop.Result) (env.S
 		return env.Score{}, failure(classServicesLost, "the tests had to run in a fresh container, without what the agent left running (%s), and gave %g", v.report.Kept[0], score.Value)
 	case err == nil && score.Value <= 0 && v.tc.ServicesEnded():
 		return env.Score{}, failure(classServicesLost, "what the agent left listening was ended before the tests, because without a server in the container (this program is not a static one) it could not be kept; they gave %g", score.Value)
-	case len(v.doubts) > 0 && !toolcontext.IsInfrastructure(err) && ctx.Err() == nil:
-		return v.repeat(ctx, limit, score, err)
+	case len(v.doubts) == 0 || toolcontext.IsInfrastructure(err) || ctx.Err() != nil:
+		return score, err
+	case v.guarded():
+		return v.repeat(ctx, limit)
 	}
-	return score, err
+	return v.doubted(score, err)
 }
 
 // tests runs the tests until they end within their limit, as often as is allowed, and
@@ -162,7 +175,7 @@ func (v *verification) tests(ctx context.Context, limit time.Duration, left bool
 	defer v.hideTests(ctx)
 	for tries := 1; ; tries++ {
 		v.report.Tries++
-		if err := v.placeTests(ctx); err != nil {
+		if err := v.disturbed("placing the tests", v.placeTests(ctx)); err != nil {
 			return env.Score{}, err
 		}
 		ran, err := v.runTests(ctx, limit)
@@ -298,6 +311,7 @@ func (v *verification) placeTests(ctx context.Context) error {
 // agent has filled is no trouble of the machine's.
 func (v *verification) transferFailed(op string, err error) error {
 	if strings.Contains(err.Error(), "no space left on device") || strings.Contains(err.Error(), "disk quota exceeded") {
+		v.confirmed = append(v.confirmed, doubt{"disk_full", "/", "the sandbox's disk is full"})
 		return failure(classDiskFull, "%s: the sandbox's disk is full: %w", op, err)
 	}
 	if errors.Is(err, sandbox.ErrUnsafeArchive) || errors.Is(err, errBadFolder) {
@@ -324,7 +338,7 @@ func (v *verification) runTests(ctx context.Context, limit time.Duration) (sandb
 	if err != nil {
 		return sandbox.Result{}, err
 	}
-	ran, err := v.user.Exec(ctx, sandbox.Command{
+	ran, err := v.execTests(ctx, sandbox.Command{
 		Args: args, Dir: v.task.workdir(), Env: v.part.verifierEnv, Timeout: limit, Merge: true, MaxOutput: 1 << 20,
 	})
 	if err == nil && ran.Cancelled {
@@ -347,7 +361,7 @@ func (v *verification) endTests(ctx context.Context) error {
 	}
 	const op = "end what the tests left running"
 	if v.user != v.box {
-		if err := v.user.KillAll(ctx); err != nil {
+		if err := v.endAll(ctx, v.user); err != nil {
 			return infra(op, err)
 		}
 		return nil
@@ -360,9 +374,9 @@ func (v *verification) endTests(ctx context.Context) error {
 			return infra(op, err)
 		}
 	}
-	end := v.box.KillAll
+	end := func(ctx context.Context) error { return v.endAll(ctx, v.box) }
 	if k, ok := v.box.(sandbox.ServiceKeeper); ok && v.guarded() && !v.part.last {
-		end = func(ctx context.Context) error { _, err := k.KillOthers(ctx); return err }
+		end = func(ctx context.Context) error { _, _, err := k.KillOthers(ctx, sandbox.KeepServices); return err }
 	}
 	if err := end(ctx); err != nil {
 		return infra(op, err)
@@ -373,6 +387,22 @@ func (v *verification) endTests(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// endAll ends all processes of a way into the sandbox, and notes those that the tests
+// started.
+func (v *verification) endAll(ctx context.Context, box sandbox.Sandbox) error {
+	if k, ok := box.(sandbox.ServiceKeeper); ok {
+		_, ended, err := k.KillOthers(ctx, sandbox.KeepNone)
+		if err == nil { // else KillAll says what is wrong
+			before := map[int]bool{}
+			for _, p := range v.report.Kept {
+				before[p.PID] = true
+			}
+			v.report.Left = slices.DeleteFunc(ended, func(p sandbox.Service) bool { return before[p.PID] })
+		}
+	}
+	return box.KillAll(ctx) // also what came up meanwhile
 }
 
 // score turns what the tests left into a score or a failure with a name.
@@ -388,7 +418,7 @@ func (v *verification) score(ctx context.Context, files verifierFiles, ran sandb
 		}
 	}
 	// Processes that went on could have printed what looks like a failure to install.
-	v.doubtIf(setup != "" && (v.guarded() || v.second), true, "the tests could not install their tools")
+	v.doubtIf(setup != "" && v.guarded(), kindSetup, testScript, "the tests could not install their tools")
 	switch {
 	case setup != "":
 		return env.Score{}, &env.VerifierError{Class: classSetup, Infrastructure: true,

@@ -11,6 +11,7 @@ const (
 type Config struct {
 	Environment string   // name of the environment
 	Agent       string   // AgentModel, AgentOracle or AgentNop
+	Mode        Mode     // the command the configuration is for
 	Env         Env      // the env: section
 	Own         any      // the environment's own fields of the env: section: a pointer to its struct, or nil
 	Servers     []Server // the openai: section; empty when nothing configures a server

@@ -100,6 +100,7 @@ func lookup(n *yaml.Node, key string) *yaml.Node {
 // prepare picks the environment and fills in the three lowest sources.
 func (l *loader) prepare() error {
 	l.config.Agent = AgentModel
+	l.config.Mode = l.Mode
 	chosen := l.chooseEnvironment()
 	if chosen != nil {
 		l.config.Environment, l.known = chosen.Name, true

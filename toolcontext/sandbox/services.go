@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Service is a process that was kept because it, or one it belongs with, listens.
+// Service is a process that the agent left running.
 type Service struct {
 	PID     int    `json:"pid"`
 	Command string `json:"command"` // its command line, cut to 400 bytes
 	// Listens says on what: "tcp 0.0.0.0:8080", "udp …", "unix /run/x.sock" (with @ in
-	// front of abstract names). Empty for one that was kept for another's sake.
+	// front of abstract names). Empty for one that doesn't listen.
 	Listens []string `json:"listens,omitempty"`
-	Because string   `json:"because,omitempty"` // why then: of the parents, children or session of a listener
+	Because string   `json:"because,omitempty"` // parent, child or session: how it belongs to a listener
 }
 
 // String describes a service in one line.
@@ -23,13 +23,22 @@ func (s Service) String() string {
 	return s.Command + " (" + strings.Join(s.Listens, ", ") + ")"
 }
 
-// ServiceKeeper ends everything in a sandbox but its services.
+// Keep says which processes KillOthers keeps.
+type Keep int
+
+// What can be kept. A service listens for connections or datagrams, or is a parent, a
+// child or of the session of a process that does.
+const (
+	KeepServices Keep = iota
+	KeepAll
+	KeepNone
+)
+
+// ServiceKeeper lists the processes of a sandbox and ends some of them.
 type ServiceKeeper interface {
-	// KillOthers stops every process started in the sandbox, ends those that are no
-	// services and lets the services go on. A service listens for connections or
-	// datagrams, or is a parent, a child or of the session of one that does. It returns
-	// the services when all else is gone.
-	KillOthers(ctx context.Context) ([]Service, error)
+	// KillOthers stops every process started in the sandbox, ends those that are not to
+	// be kept and resumes the others. It returns both when the ended ones are gone.
+	KillOthers(ctx context.Context, keep Keep) (kept, ended []Service, err error)
 }
 
 // WatchEvents counts what happened to one path.

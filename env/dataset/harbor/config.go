@@ -73,10 +73,19 @@ type Metadata struct {
 	// ExpertMinutes, JuniorMinutes and EstimatedDuration are the author's estimates; 0: none.
 	ExpertMinutes, JuniorMinutes float64
 	EstimatedDuration            time.Duration
-	// KeepProcesses says what of the agent's processes goes on while the verifier runs:
-	// "auto" (services), "always" (all) or "never"; empty where the task does not say
+	// KeepProcesses says which of the agent's processes go on while the verifier runs:
+	// "always" (all), "services" or "never"; "auto" or empty if the task does not say
 	// (keep_processes, of hermes-env; true and false are "always" and "never").
 	KeepProcesses string
+	// WorkDirectories are the directories in which an agent does its work, absolute
+	// (work_directories, of hermes-env). Empty if the task does not say.
+	WorkDirectories []string
+	// VerifyIn is "same", "fresh" or "clean" if the task has to be verified in a container
+	// of one kind (verify_in, of hermes-env).
+	VerifyIn string
+	// IsolateTests is false if the tests can't be isolated from the agent's code
+	// (isolate_tests, of hermes-env); nil if the task does not say.
+	IsolateTests *bool
 	// Raw is the whole table as a JSON object, keys in the file's order.
 	Raw json.RawMessage
 }

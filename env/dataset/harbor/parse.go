@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -146,6 +147,11 @@ func (t *table) metadata() Metadata {
 		}
 	}
 	m.KeepProcesses = sub.keepProcesses()
+	m.WorkDirectories = sub.workDirectories()
+	if sub.has("verify_in") {
+		m.VerifyIn = sub.oneOf("verify_in", "same", "same", "fresh", "clean")
+	}
+	m.IsolateTests = sub.truth("isolate_tests")
 	return m
 }
 
@@ -163,12 +169,49 @@ func (t *table) keepProcesses() string {
 		}
 		return "never"
 	case string:
-		if v == "auto" || v == "always" || v == "never" {
+		if v == "auto" || v == "always" || v == "services" || v == "never" {
 			return v
 		}
 	}
-	t.mustBe(key, `"auto", "always" or "never"`, v)
+	t.mustBe(key, `"auto", "always", "services" or "never"`, v)
 	return ""
+}
+
+// truth reads a key whose value is true or false; nil if it is not there.
+func (t *table) truth(key string) *bool {
+	v, ok := t.take(key)
+	if !ok {
+		return nil
+	}
+	if b, ok := v.(bool); ok {
+		return &b
+	}
+	t.mustBe(key, "true or false", v)
+	return nil
+}
+
+// workDirectories reads the key of that name: absolute paths below the root.
+func (t *table) workDirectories() []string {
+	const key = "work_directories"
+	v, ok := t.take(key)
+	if !ok {
+		return nil
+	}
+	list, ok := v.([]any)
+	var dirs []string
+	for _, item := range list {
+		dir, text := item.(string)
+		if !text || !path.IsAbs(dir) || path.Clean(dir) == "/" {
+			ok = false
+			break
+		}
+		dirs = append(dirs, path.Clean(dir))
+	}
+	if !ok {
+		t.mustBe(key, "a list of absolute paths, not the root", v)
+		return nil
+	}
+	return dirs
 }
 
 // agent reads [agent], or [steps.agent] over the task's.

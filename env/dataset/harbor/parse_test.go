@@ -132,7 +132,7 @@ func TestEveryProblemIsNamedWithItsLine(t *testing.T) {
 				`task.toml:11: environment.mcp_servers[2]: needs a "name"`,
 				`task.toml:11: environment.mcp_servers[2].transport: must be one of sse, streamable-http, stdio, not "smoke"`,
 				"task.toml:13: environment.env.A B: is no name of an environment variable",
-				"task.toml:15: metadata.keep_processes: must be \"auto\", \"always\" or \"never\", not a string",
+				"task.toml:15: metadata.keep_processes: must be \"auto\", \"always\", \"services\" or \"never\", not a string",
 			},
 		},
 		"no TOML at all": {"[agent\ntimeout_sec = 1\n", []string{"task.toml:2: expected '.' or ']'"}},

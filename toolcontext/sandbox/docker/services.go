@@ -11,19 +11,20 @@ import (
 var (
 	_ sandbox.ServiceKeeper = (*Sandbox)(nil)
 	_ sandbox.Watcher       = (*Sandbox)(nil)
+	_ sandbox.Supervisor    = (*Sandbox)(nil)
 	_ sandbox.ServiceKeeper = (*server)(nil)
 	_ sandbox.Watcher       = (*server)(nil)
 )
 
 // KillOthers ends everything but services; see sandbox.ServiceKeeper. A container that
 // ends meanwhile has none left.
-func (s *server) KillOthers(ctx context.Context) ([]sandbox.Service, error) {
+func (s *server) KillOthers(ctx context.Context, keep sandbox.Keep) (kept, ended []sandbox.Service, err error) {
 	c := s.awake(ctx)
-	kept, err := c.KillOthers(ctx)
+	kept, ended, err = c.KillOthers(ctx, keep)
 	if err = s.restarted(ctx, c, err); errors.Is(err, sandbox.ErrRestarted) {
-		return nil, nil
+		return nil, nil, nil
 	}
-	return kept, err
+	return kept, ended, err
 }
 
 // Watch begins to note changes; see sandbox.Watcher.
@@ -37,11 +38,11 @@ func (s *server) Watched(ctx context.Context, end bool) ([]sandbox.WatchEvents, 
 }
 
 // KillOthers ends everything but services; see sandbox.ServiceKeeper.
-func (s *box) KillOthers(ctx context.Context) ([]sandbox.Service, error) {
+func (s *box) KillOthers(ctx context.Context, keep sandbox.Keep) (kept, ended []sandbox.Service, err error) {
 	if k, ok := s.driver.(sandbox.ServiceKeeper); ok {
-		return k.KillOthers(ctx)
+		return k.KillOthers(ctx, keep)
 	}
-	return nil, fmt.Errorf("keep services without the server in the container: %w", sandbox.ErrUnsupported)
+	return nil, nil, fmt.Errorf("keep services without the server in the container: %w", sandbox.ErrUnsupported)
 }
 
 // Watch begins to note changes; see sandbox.Watcher.
@@ -58,4 +59,17 @@ func (s *box) Watched(ctx context.Context, end bool) ([]sandbox.WatchEvents, boo
 		return w.Watched(ctx, end)
 	}
 	return nil, false, fmt.Errorf("watch directories without the server in the container: %w", sandbox.ErrUnsupported)
+}
+
+// ExecSupervised runs a command under a supervisor; see sandbox.Supervisor.
+func (s *server) ExecSupervised(ctx context.Context, c sandbox.Command, p sandbox.Policy) (sandbox.Result, sandbox.Supervision, error) {
+	return s.current().ExecSupervised(ctx, c, p)
+}
+
+// ExecSupervised runs a command under a supervisor; see sandbox.Supervisor.
+func (s *box) ExecSupervised(ctx context.Context, c sandbox.Command, p sandbox.Policy) (sandbox.Result, sandbox.Supervision, error) {
+	if v, ok := s.driver.(sandbox.Supervisor); ok {
+		return v.ExecSupervised(ctx, c, p)
+	}
+	return sandbox.Result{}, sandbox.Supervision{}, fmt.Errorf("supervise a command without the server in the container: %w", sandbox.ErrUnsupported)
 }

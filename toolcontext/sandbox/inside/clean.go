@@ -2,12 +2,14 @@ package inside
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"strings"
+	"syscall"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
@@ -61,7 +63,7 @@ func cleanDir(name string, mode fs.FileMode) error {
 		last := i == len(parts)-1
 		info, err := os.Lstat(at)
 		if err == nil && (last || !info.IsDir()) {
-			if err = os.RemoveAll(at); err == nil {
+			if err = removeBusy(at); err == nil {
 				err = fs.ErrNotExist
 			}
 		}
@@ -76,6 +78,25 @@ func cleanDir(name string, mode fs.FileMode) error {
 	}
 	if err := os.Chmod(name, mode); err != nil { // Mkdir obeys the umask
 		return fmt.Errorf("clean %s: %w", name, err)
+	}
+	return nil
+}
+
+// removeBusy removes name with all below it, also if other processes go on making files
+// there: then it is moved aside first.
+func removeBusy(name string) error {
+	err := os.RemoveAll(name)
+	if !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EEXIST) {
+		return err
+	}
+	aside := path.Join(path.Dir(name), ".removed-"+rand.Text())
+	if err := os.Rename(name, aside); err != nil {
+		return err
+	}
+	for range 10 {
+		if err = os.RemoveAll(aside); err == nil {
+			break // else it stays under a name that nothing looks for
+		}
 	}
 	return nil
 }

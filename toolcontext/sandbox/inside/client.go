@@ -353,6 +353,12 @@ func (c *Client) Exec(ctx context.Context, cmd sandbox.Command) (sandbox.Result,
 	if err != nil {
 		return sandbox.Result{}, err
 	}
+	return c.exec(ctx, cmd, e, 0, func(*decoder) {})
+}
+
+// exec sends the request to run a command, and reads the result and, with read, what
+// follows it in at most more bytes.
+func (c *Client) exec(ctx context.Context, cmd sandbox.Command, e *encoder, more int, read func(*decoder)) (sandbox.Result, error) {
 	if cmd.Terminal != nil {
 		return sandbox.Result{}, fmt.Errorf("%w: Terminal is only for Start", sandbox.ErrInvalidCommand)
 	}
@@ -387,11 +393,12 @@ func (c *Client) Exec(ctx context.Context, cmd sandbox.Command) (sandbox.Result,
 		}()
 	}
 	limit := outputLimit(cmd)
-	d, err := c.answered(k, resultLimit(limit))
+	d, err := c.answered(k, resultLimit(limit)+more)
 	if err != nil {
 		return sandbox.Result{}, err
 	}
 	r := decodeResult(d, limit)
+	read(d)
 	if err := d.end(); err != nil {
 		return sandbox.Result{}, c.lost(err)
 	}

@@ -5,15 +5,21 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/supervise"
 )
 
 // Word is the hidden first argument that makes a program the server.
 const Word = "sandbox-server"
 
 // Main serves on standard input and output when the program's arguments, without
-// its name, start with Word. Otherwise it does nothing and reports false. A program
+// its name, start with Word, and launches a supervised command when they start with
+// supervise.Word. Otherwise it does nothing and reports false. A program
 // calls it before it looks at its arguments, reads files or starts goroutines.
 func Main(args []string, version string, stderr io.Writer) (handled bool, code int) {
+	if len(args) > 0 && args[0] == supervise.Word {
+		return true, supervise.Launch(args[1:], stderr)
+	}
 	if len(args) == 0 || args[0] != Word {
 		return false, 0
 	}

@@ -30,6 +30,7 @@ const (
 	requestKillOthers
 	requestWatch
 	requestWatched
+	requestSupervised
 )
 
 // newRequest starts the message of a request.

@@ -326,6 +326,10 @@ func (s *server) answer(ctx context.Context, ch *channel, kind requestKind, d *d
 		}
 		s.disk.explain(&r, c.Merge, seen)
 		encodeResult(reply, fit(r, outputLimit(c)))
+	case requestSupervised:
+		if err := s.execSupervised(ctx, d, reply); err != nil {
+			return err
+		}
 	case requestUpload:
 		dir := d.string()
 		if err := d.end(); err != nil {

@@ -23,16 +23,18 @@ const (
 )
 
 // KillOthers ends everything but services; see sandbox.ServiceKeeper.
-func (c *Client) KillOthers(ctx context.Context) ([]sandbox.Service, error) {
-	d, err := c.ask(ctx, newRequest(requestKillOthers), maxServiceAnswer)
+func (c *Client) KillOthers(ctx context.Context, keep sandbox.Keep) (kept, ended []sandbox.Service, err error) {
+	e := newRequest(requestKillOthers)
+	e.uint(uint64(keep))
+	d, err := c.ask(ctx, e, maxServiceAnswer)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	list := decodeServices(d)
+	kept, ended = decodeServices(d), decodeServices(d)
 	if err := d.end(); err != nil {
-		return nil, c.lost(err)
+		return nil, nil, c.lost(err)
 	}
-	return list, nil
+	return kept, ended, nil
 }
 
 // Watch begins to note changes; see sandbox.Watcher.
@@ -62,6 +64,7 @@ func (c *Client) Watched(ctx context.Context, end bool) ([]sandbox.WatchEvents, 
 func (s *server) answerServices(ctx context.Context, kind requestKind, d *decoder, reply *encoder) error {
 	switch kind {
 	case requestKillOthers:
+		keep := sandbox.Keep(d.bounded(uint64(sandbox.KeepNone)))
 		if err := d.end(); err != nil {
 			return err
 		}
@@ -69,11 +72,12 @@ func (s *server) answerServices(ctx context.Context, kind requestKind, d *decode
 		if !ok {
 			return fmt.Errorf("keep services: %w", sandbox.ErrUnsupported)
 		}
-		kept, err := k.KillOthers(ctx)
+		kept, ended, err := k.KillOthers(ctx, keep)
 		if err != nil {
 			return err
 		}
 		encodeServices(reply, kept)
+		encodeServices(reply, ended)
 	case requestWatch:
 		dirs := d.strings()
 		if err := d.end(); err != nil {

@@ -42,7 +42,7 @@ func TestOnlyServicesAreKept(t *testing.T) {
 		"setsid sh -c 'while :; do sleep 0.05; done' > /dev/null 2>&1 & echo $! > "+dir+"/other\nwhile [ ! -S "+path+" ]; do sleep 0.01; done")
 	other, err := os.ReadFile(filepath.Join(dir, "other"))
 	require.NoError(t, err)
-	kept, err := c.KillOthers(t.Context())
+	kept, _, err := c.KillOthers(t.Context(), sandbox.KeepServices)
 	require.NoError(t, err)
 	var listener *sandbox.Service
 	for i, s := range kept {
@@ -66,7 +66,7 @@ func TestOnlyServicesAreKept(t *testing.T) {
 	require.NoError(t, c.KillAll(t.Context()))
 	_, err = net.Dial("unix", path)
 	require.Error(t, err, "killing all ends services too")
-	kept, err = c.KillOthers(t.Context())
+	kept, _, err = c.KillOthers(t.Context(), sandbox.KeepServices)
 	require.NoError(t, err)
 	require.Empty(t, kept)
 }

@@ -12,20 +12,20 @@ import (
 var _ sandbox.ServiceKeeper = (*Sandbox)(nil)
 
 // KillOthers ends everything but services; see sandbox.ServiceKeeper.
-func (s *Sandbox) KillOthers(ctx context.Context) ([]sandbox.Service, error) {
+func (s *Sandbox) KillOthers(ctx context.Context, keep sandbox.Keep) (kept, ended []sandbox.Service, err error) {
 	done, err := s.begin()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer done()
 	if s.commands.Load() == 0 && !s.everything() {
-		return nil, nil
+		return nil, nil, nil
 	}
-	kept, err := keepServices(ctx, s.scope(), s.provider.config.KillWait)
+	kept, ended, err = keepProcesses(ctx, s.scope(), keep, s.provider.config.KillWait)
 	if err != nil {
-		return nil, fmt.Errorf("end all but the services of sandbox %s: %w", s.info.ID, err)
+		return nil, nil, fmt.Errorf("list and end the processes of sandbox %s: %w", s.info.ID, err)
 	}
-	return kept, nil
+	return kept, ended, nil
 }
 
 // nativeAppend appends a word as this machine stores it.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,9 +26,9 @@ const maxServiceCommand = 400
 // more than that many generations are a fork loop, which a stop ends as well.
 const stopPasses = 200
 
-// keepServices stops every process of a scope, kills those that are no services, lets
-// the services go on and returns them.
-func keepServices(ctx context.Context, sc scope, bound time.Duration) ([]sandbox.Service, error) {
+// keepProcesses stops every process of a scope, kills those that are not to be kept,
+// resumes the others and returns both.
+func keepProcesses(ctx context.Context, sc scope, which sandbox.Keep, bound time.Duration) (keptList, ended []sandbox.Service, err error) {
 	k := killer{scope: sc, known: map[int]stat{}, self: os.Getpid()}
 	if own, err := unix.Getpgid(0); err == nil {
 		k.ownGroup = own
@@ -43,7 +44,7 @@ func keepServices(ctx context.Context, sc scope, bound time.Duration) ([]sandbox
 		}
 		if err = cmp.Or(err, context.Cause(ctx)); err != nil {
 			k.resume(func(stat) bool { return true })
-			return nil, err
+			return nil, nil, err
 		}
 		// A process can have been between two programs: one look without a find is not
 		// enough.
@@ -53,6 +54,20 @@ func keepServices(ctx context.Context, sc scope, bound time.Duration) ([]sandbox
 	}
 	sockets := listening()
 	kept := k.services(sockets)
+	others := map[int]sandbox.Service{}
+	for pid := range k.known {
+		if _, ok := kept[pid]; !ok {
+			others[pid] = sandbox.Service{PID: pid, Command: commandLine(pid)}
+		}
+	}
+	switch which {
+	case sandbox.KeepAll:
+		maps.Copy(kept, others)
+		clear(others)
+	case sandbox.KeepNone:
+		maps.Copy(others, kept)
+		clear(kept)
+	}
 	for {
 		live := 0
 		for pid, st := range k.known {
@@ -66,18 +81,17 @@ func keepServices(ctx context.Context, sc scope, bound time.Duration) ([]sandbox
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
 			k.resume(func(st stat) bool { _, keep := kept[st.pid]; return keep })
-			return nil, fmt.Errorf("%d processes survived SIGKILL; they hang in the kernel, often on a dead network mount", live)
+			return nil, nil, fmt.Errorf("%d processes survived SIGKILL; they hang in the kernel, often on a dead network mount", live)
 		}
 		time.Sleep(time.Millisecond)
 	}
 	// What the agent had stopped itself stays so.
 	k.resume(func(st stat) bool { _, keep := kept[st.pid]; return keep && st.state != 'T' })
-	list := make([]sandbox.Service, 0, len(kept))
-	for _, s := range kept {
-		list = append(list, s)
-	}
-	slices.SortFunc(list, func(a, b sandbox.Service) int { return a.PID - b.PID })
-	return list, nil
+	return byPID(kept), byPID(others), nil
+}
+
+func byPID(services map[int]sandbox.Service) []sandbox.Service {
+	return slices.SortedFunc(maps.Values(services), func(a, b sandbox.Service) int { return a.PID - b.PID })
 }
 
 // resume lets stopped processes go on.

@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
-// keepServices needs Linux's /proc.
-func keepServices(context.Context, scope, time.Duration) ([]sandbox.Service, error) {
-	return nil, fmt.Errorf("find out which processes listen: %w on this system", sandbox.ErrUnsupported)
+// keepProcesses needs Linux's /proc.
+func keepProcesses(context.Context, scope, sandbox.Keep, time.Duration) (kept, ended []sandbox.Service, err error) {
+	return nil, nil, fmt.Errorf("find out which processes listen: %w on this system", sandbox.ErrUnsupported)
 }

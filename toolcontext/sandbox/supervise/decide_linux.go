@@ -1,0 +1,488 @@
+//go:build amd64 || arm64
+
+package supervise
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+)
+
+// decide answers one system call: 0 lets it go on, anything else is its error. valid
+// says whether the call still waits, so that what was read belongs to it.
+func (s *Session) decide(n *notification, valid func() bool) unix.Errno {
+	a := s.arch[n.arch]
+	if a == nil {
+		return unix.ENOSYS
+	}
+	c, ok := a.calls[int(n.nr)]
+	tid := int(n.tid)
+	pid := leader(tid)
+	if !ok || pid == 0 {
+		return 0
+	}
+	who := s.lookUp(pid)
+	x := request{s: s, n: n, call: c, tid: tid, pid: pid, who: who, word: a.word, valid: valid}
+	switch c.op {
+	case opOpen, opOpenHow, opCreate:
+		return x.open()
+	case opMake:
+		return x.change(c.dir, c.path, false)
+	case opRemove:
+		return x.change(c.dir, c.path, false)
+	case opRename:
+		if errno := x.change(c.dir, c.path, false); errno != 0 {
+			return errno
+		}
+		return x.change(c.dir2, c.path2, false)
+	case opLink:
+		return x.link()
+	case opExec:
+		return x.exec()
+	case opKill, opKillFD, opTrace, opLimit:
+		return x.touch()
+	case opRefuse:
+		if who.level == untrusted {
+			return unix.EPERM
+		}
+	}
+	return 0
+}
+
+// request is a system call to decide on.
+type request struct {
+	s     *Session
+	n     *notification
+	call  call
+	tid   int
+	pid   int
+	who   *process
+	word  int
+	valid func() bool
+}
+
+// arg returns an argument.
+func (x *request) arg(i int) uint64 { return x.n.args[i] }
+
+// place resolves a path among the arguments; ok is false if the call fails by itself.
+func (x *request) place(dir, name int, follow bool) (p place, ok bool) {
+	mem, err := openMemory(x.tid, x.word)
+	if err != nil {
+		return place{}, false
+	}
+	defer mem.close()
+	text, err := mem.text(x.arg(name))
+	if err != nil || !x.valid() {
+		return place{}, false
+	}
+	at := int32(unix.AT_FDCWD)
+	if dir >= 0 {
+		at = int32(uint32(x.arg(dir)))
+	}
+	if text == "" {
+		if dir < 0 {
+			return place{}, false
+		}
+		target := atFD(x.tid, at) // AT_EMPTY_PATH
+		return place{path: target, exists: true}, target != ""
+	}
+	p, err = resolve(x.tid, atFD(x.tid, at), text, follow)
+	return p, err == nil
+}
+
+// open decides on openings.
+func (x *request) open() unix.Errno {
+	flags := uint64(unix.O_WRONLY)
+	switch x.call.op {
+	case opOpen:
+		flags = x.arg(x.call.flags)
+	case opOpenHow:
+		mem, err := openMemory(x.tid, x.word)
+		if err != nil {
+			return 0
+		}
+		var how [8]byte
+		read, err := unix.Pread(mem.fd, how[:], int64(x.arg(x.call.flags)))
+		mem.close()
+		if err != nil || read != len(how) {
+			return 0
+		}
+		flags = binary.NativeEndian.Uint64(how[:])
+	}
+	if flags&writeFlags == 0 && flags&unix.O_TMPFILE != unix.O_TMPFILE {
+		x.read()
+		return 0
+	}
+	if flags&unix.O_TMPFILE == unix.O_TMPFILE {
+		return 0 // it has no name until it is linked
+	}
+	follow := flags&unix.O_NOFOLLOW == 0 && (flags&unix.O_CREAT == 0 || flags&unix.O_EXCL == 0)
+	return x.change(x.call.dir, x.call.path, follow)
+}
+
+// codeEndings are those of files that interpreters load as code.
+var codeEndings = []string{".so", ".js", ".mjs", ".cjs", ".node", ".rb", ".pl", ".pm", ".lua", ".php", ".R", ".jl", ".class", ".jar"}
+
+// read notes untrusted code that a trusted program loads. Python asks for the compiled
+// form of a module before it compiles it.
+func (x *request) read() {
+	if x.who.level != program {
+		return
+	}
+	mem, err := openMemory(x.tid, x.word)
+	if err != nil {
+		return
+	}
+	text, err := mem.text(x.arg(x.call.path))
+	mem.close()
+	if err != nil || !compiled(text) && !slices.Contains(codeEndings, path.Ext(text)) && !strings.Contains(path.Base(text), ".so.") {
+		return
+	}
+	if p, ok := x.place(x.call.dir, x.call.path, true); ok {
+		x.s.load(p)
+	} else if compiled(text) && path.IsAbs(text) {
+		x.s.load(place{path: text}) // there is no compiled form yet, nor its directory
+	}
+}
+
+// compiled says whether a path is that of a compiled Python module, or of one in the
+// making.
+func compiled(name string) bool {
+	return path.Base(path.Dir(name)) == "__pycache__" && strings.Contains(path.Base(name), ".pyc")
+}
+
+// load notes a foreign file that a trusted program loaded.
+func (s *Session) load(p place) {
+	name, exists := p.path, p.exists
+	if compiled(name) {
+		base, _, _ := strings.Cut(path.Base(name), ".")
+		name = path.Join(path.Dir(path.Dir(name)), base+".py")
+		_, err := os.Lstat(name)
+		exists = err == nil
+	}
+	if exists && s.isForeign(name) && len(s.loaded) < maxLoaded {
+		s.loaded[name] = true
+	}
+}
+
+// isForeign says whether a file may hold untrusted code.
+func (s *Session) isForeign(name string) bool {
+	if by, ok := s.made[name]; ok {
+		return by == untrusted
+	}
+	return s.foreign.has(name)
+}
+
+// change decides on a call that writes, makes, replaces or removes what a path names.
+func (x *request) change(dir, name int, follow bool) unix.Errno {
+	p, ok := x.place(dir, name, follow)
+	if !ok {
+		return 0
+	}
+	if x.who.level != untrusted {
+		if x.who.level == program && compiled(p.path) {
+			x.s.load(p)
+		}
+		x.s.changedByTrusted(p, x.who.level)
+		return 0
+	}
+	if p.exists && x.harmless(p) {
+		return 0
+	}
+	if kind := x.s.protected(p, x.who); kind != "" {
+		x.s.note(kind, p.path, x.pid)
+		return unix.EACCES
+	}
+	if x.call.op != opRemove {
+		x.s.hazard(p, x.pid)
+		x.s.remember(p.path, untrusted)
+	}
+	return 0
+}
+
+// harmless says whether a call fails because of what is there.
+func (x *request) harmless(p place) bool {
+	switch x.call.op {
+	case opMake, opLink:
+		return true
+	case opOpen, opOpenHow, opCreate:
+		return p.dir
+	}
+	return false
+}
+
+// remember notes who wrote a file last. A trusted process's file stays trusted.
+func (s *Session) remember(name string, by level) {
+	if len(s.made) >= maxMade {
+		s.lost = s.lost || s.made[name] != by
+		return
+	}
+	if by == untrusted && !s.foreign.has(name) {
+		if old, ok := s.made[name]; ok && old != untrusted {
+			return
+		}
+	}
+	s.made[name] = by
+}
+
+// changedByTrusted notes what a trusted process writes.
+func (s *Session) changedByTrusted(p place, by level) {
+	if _, ok := s.results[p.path]; ok {
+		s.writes++
+	}
+	if _, ok := s.sealed[p.path]; ok && !p.dir {
+		s.edits++
+	}
+	s.moved = s.moved || p.dir && (s.results.holds(p.path) || s.holdsSealed(p.path))
+	if p.exists && s.foreign.has(p.path) {
+		return // the agent's file, whoever changes it
+	}
+	if by == carrier {
+		by = untrusted
+	}
+	s.remember(p.path, by)
+	if by == script && outputDir(p.path) {
+		s.outputs[p.path] = struct{}{}
+	}
+}
+
+// outputDir says whether scripts keep files there that later parts of them read.
+func outputDir(name string) bool {
+	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", "/logs", "/root", "/run"} {
+		if below(name, dir) {
+			return true
+		}
+	}
+	return false
+}
+
+// protected says which rule keeps an untrusted process from changing what is at a place,
+// "" for none.
+func (s *Session) protected(p place, who *process) string {
+	name := p.path
+	if _, ok := s.results[name]; ok || s.results.holds(name) {
+		return sandbox.ActResult
+	}
+	if _, ok := s.sealed[name]; ok || s.holdsSealed(name) {
+		return sandbox.ActSealed
+	}
+	if by, ok := s.made[name]; ok && by != untrusted && s.besideResults(name) {
+		return sandbox.ActOutput
+	}
+	if _, ok := s.outputs[name]; ok && !strings.Contains(who.given, path.Base(name)) {
+		return sandbox.ActOutput
+	}
+	if target, ok := memoryOf(name); ok && s.trusted(target) {
+		return sandbox.ActTrace
+	}
+	if p.exists && s.isCode(name) && !s.isForeign(name) {
+		return sandbox.ActCode
+	}
+	return ""
+}
+
+// holdsSealed says whether a directory above what is sealed is meant.
+func (s *Session) holdsSealed(name string) bool {
+	return slices.ContainsFunc(s.policy.Sealed, func(dir string) bool { return below(dir, name) })
+}
+
+// besideResults says whether a file is in a directory of results.
+func (s *Session) besideResults(name string) bool {
+	return slices.ContainsFunc(s.policy.Results, func(r string) bool { return path.Dir(r) == path.Dir(name) })
+}
+
+// isCode says whether programs and libraries are there.
+func (s *Session) isCode(name string) bool {
+	if strings.Contains(name, "/site-packages/") || strings.Contains(name, "/dist-packages/") || strings.Contains(name, "/node_modules/.bin/") {
+		return true
+	}
+	return s.code.has(name) && !s.free.has(name)
+}
+
+// memoryOf returns the process whose memory a file of /proc is.
+func memoryOf(name string) (pid int, ok bool) {
+	rest, ok := strings.CutPrefix(name, "/proc/")
+	if !ok || path.Base(name) != "mem" {
+		return 0, false
+	}
+	number, _, _ := strings.Cut(rest, "/")
+	pid, err := strconv.Atoi(number)
+	return pid, err == nil
+}
+
+// startupFiles are read by Python whenever it starts; testFiles by pytest from the
+// directory of the tests and those above it.
+var (
+	startupFiles = []string{"sitecustomize.py", "usercustomize.py"}
+	testFiles    = []string{"conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml"}
+)
+
+// hazard notes new files that act on trusted programs by being there.
+func (s *Session) hazard(p place, pid int) {
+	base := path.Base(p.path)
+	if slices.Contains(startupFiles, base) || strings.HasSuffix(base, ".pth") {
+		s.startup = append(s.startup, p.path)
+	}
+	for _, dir := range s.policy.Sealed {
+		at := path.Dir(p.path)
+		above := below(dir, at) // a directory above the tests, or theirs
+		if above && slices.Contains(testFiles, base) || at == dir && path.Ext(base) == ".py" {
+			s.note(sandbox.ActStartup, p.path, pid)
+		}
+	}
+}
+
+// link decides on new names of a file: through them a protected one could be changed.
+func (x *request) link() unix.Errno {
+	if x.who.level == untrusted {
+		if p, ok := x.place(x.call.dir, x.call.path, false); ok {
+			if kind := x.s.protected(p, x.who); kind != "" {
+				x.s.note(kind, p.path, x.pid)
+				return unix.EACCES
+			}
+		}
+	}
+	return x.change(x.call.dir2, x.call.path2, false)
+}
+
+// exec decides how far a process is trusted from now on.
+func (x *request) exec() unix.Errno {
+	if x.who.level == untrusted {
+		return 0
+	}
+	p, ok := x.place(x.call.dir, x.call.path, true)
+	if !ok || !p.exists || p.dir {
+		return 0 // the call fails
+	}
+	mem, err := openMemory(x.tid, x.word)
+	if err != nil {
+		return 0
+	}
+	argv := mem.list(x.arg(x.call.argv))
+	mem.close()
+	workdir := link(x.tid, "cwd")
+	e := execution{
+		file: p.path, argv: argv, workdir: workdir, script: beginsScript(p.path),
+		resolve: func(name string) place {
+			found, err := resolve(x.tid, workdir, name, true)
+			if err != nil {
+				return place{}
+			}
+			return found
+		},
+		foreign: x.s.isForeign,
+		sealed:  func(name string) bool { _, ok := x.s.sealed[name]; return ok },
+	}
+	next := e.next(x.who.level)
+	if x.s.first(p.path) {
+		next = script
+	}
+	if next == untrusted {
+		x.who.given = strings.Join(argv, "\x00")
+	} else if kind, ok := kindOf(path.Base(p.path)); len(x.s.startup) > 0 && (ok && kind != "sh" || e.script) {
+		for _, name := range x.s.startup {
+			x.s.note(sandbox.ActStartup, name, x.pid)
+		}
+	}
+	x.who.level = next
+	return 0
+}
+
+// first says whether it is the command's own program, which the launcher becomes.
+func (s *Session) first(string) bool {
+	if s.began && !s.started {
+		s.started = true
+		return true
+	}
+	return false
+}
+
+// beginsScript says whether a file begins with the name of an interpreter.
+func beginsScript(name string) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, 2)
+	n, _ := f.Read(head)
+	return bytes.Equal(head[:n], []byte("#!"))
+}
+
+// touch decides on signals, tracing and limits.
+func (x *request) touch() unix.Errno {
+	if x.who.level != untrusted {
+		return 0
+	}
+	target := int(int32(uint32(x.arg(x.call.pid))))
+	kind := sandbox.ActSignal
+	switch x.call.op {
+	case opTrace:
+		kind = sandbox.ActTrace
+	case opLimit:
+		kind = sandbox.ActLimit
+	case opKillFD:
+		if x.arg(x.call.sig) == 0 {
+			return 0
+		}
+		target = processOf(x.tid, target)
+	case opKill:
+		if x.arg(x.call.sig) == 0 {
+			return 0
+		}
+		if target <= 0 {
+			if !x.s.groupTrusted(target, x.pid) {
+				return 0
+			}
+			x.s.note(kind, "process group", x.pid)
+			return unix.EPERM
+		}
+	}
+	if target <= 0 || !x.s.trusted(target) {
+		return 0
+	}
+	x.s.note(kind, describe(target), x.pid)
+	return unix.EPERM
+}
+
+// processOf returns the process that a pidfd of a thread stands for.
+func processOf(tid, fd int) int {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(tid) + "/fdinfo/" + strconv.Itoa(fd))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := bytes.Cut(data, []byte("\nPid:"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	pid, _ := strconv.Atoi(string(bytes.TrimSpace(line)))
+	return pid
+}
+
+// groupTrusted says whether a signal to a process group, or to all processes, would
+// reach a trusted one. target is as in kill(2).
+func (s *Session) groupTrusted(target, pid int) bool {
+	group := -target
+	if target == 0 {
+		st, ok := readStat(pid)
+		if !ok {
+			return false
+		}
+		group = st.group
+	}
+	for p, known := range s.procs {
+		if known.level == untrusted {
+			continue
+		}
+		if st, ok := readStat(p); ok && st.start == known.start && (target == -1 || st.group == group) {
+			return true
+		}
+	}
+	return false
+}

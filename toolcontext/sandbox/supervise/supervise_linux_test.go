@@ -1,0 +1,155 @@
+//go:build amd64 || arm64
+
+package supervise
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == Word {
+		os.Exit(Launch(os.Args[2:], os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// bench is a directory with tests, results and the work of an agent.
+type bench struct {
+	t    *testing.T
+	root string
+}
+
+func newBench(t *testing.T) *bench {
+	if err := supported(); err != nil {
+		t.Skipf("the kernel has no supervisors: %v", err)
+	}
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("there is no bash")
+	}
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	b := &bench{t, root}
+	for _, dir := range []string{"tests", "results", "app", "lib"} {
+		require.NoError(t, os.Mkdir(b.path(dir), 0o755))
+	}
+	return b
+}
+
+func (b *bench) path(name string) string { return filepath.Join(b.root, name) }
+
+// write makes an executable file; $R in it is the bench's directory.
+func (b *bench) write(name, content string) {
+	require.NoError(b.t, os.WriteFile(b.path(name), []byte(strings.ReplaceAll(content, "$R", b.root)), 0o755))
+}
+
+func (b *bench) read(name string) string {
+	content, err := os.ReadFile(b.path(name))
+	if err != nil {
+		return err.Error()
+	}
+	return string(content)
+}
+
+// run runs tests/test.sh under supervision, in the agent's directory.
+func (b *bench) run() (output string, seen sandbox.Supervision) {
+	b.t.Helper()
+	s, err := Start(sandbox.Policy{
+		Results: []string{b.path("results/reward.txt"), b.path("results/reward.json")},
+		Sealed:  []string{b.path("tests")}, Code: []string{b.path("lib")}, Foreign: []string{b.path("app") + "/"},
+	})
+	require.NoError(b.t, err)
+	self, err := os.Executable()
+	require.NoError(b.t, err)
+	argv := s.Args(self, []string{b.path("tests/test.sh")})
+	c := exec.Command(argv[0], argv[1:]...)
+	c.Dir = b.path("app")
+	out, _ := c.CombinedOutput() // the exit code is not what tests look at
+	seen, err = s.End()
+	require.NoError(b.t, err, "%s", out)
+	return string(out), seen
+}
+
+func (b *bench) kinds(seen sandbox.Supervision) []string {
+	var kinds []string
+	for _, a := range seen.Acts {
+		kinds = append(kinds, a.Kind)
+	}
+	return kinds
+}
+
+// honest runs the agent's program and rewards its answer.
+const honest = `#!/bin/bash
+if [ "$($R/app/answer)" = 42 ]; then echo 1 > $R/results/reward.txt; else echo 0 > $R/results/reward.txt; fi
+`
+
+func TestSupervisor_LetsHonestTestsWork(t *testing.T) {
+	for name, script := range map[string]string{
+		"shell":                "#!/bin/bash\necho 0 > $R/results/reward.txt\nif [ \"$($R/app/answer)\" = 42 ]; then echo 1 > $R/results/reward.txt; fi\n",
+		"copied":               "#!/bin/bash\n$R/app/answer > $R/out; grep -q 42 $R/out && printf 1 > $R/one; cp $R/one $R/results/reward.txt\n",
+		"moved":                "#!/bin/bash\n$R/app/answer > /dev/null; echo 1 > $R/results/new; mv $R/results/new $R/results/reward.txt\n",
+		"tee and timeout":      "#!/bin/bash\ntimeout 10 $R/app/answer > /dev/null && echo 1 | timeout 5 tee $R/results/reward.txt\n",
+		"script of the tests":  "#!/bin/bash\nbash $R/tests/score.sh $R/app/answer\n",
+		"program of the tests": "#!/bin/bash\n$R/tests/score.sh $R/app/answer\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.write("app/answer", "#!/bin/sh\necho 42\necho scratch > $R/app/scratch\nmkdir -p $R/lib/new && echo x > $R/lib/new/file\nkill -0 $PPID\n")
+			b.write("tests/score.sh", "#!/bin/bash\n[ $($1) = 42 ] && echo 1 > $R/results/reward.txt\n")
+			b.write("tests/test.sh", script)
+			out, seen := b.run()
+			require.Equal(t, "1", strings.TrimSpace(b.read("results/reward.txt")), out)
+			require.Empty(t, seen.Acts)
+			require.Positive(t, seen.ResultWrites)
+			require.Equal(t, "scratch\n", b.read("app/scratch"))
+			require.Equal(t, "x\n", b.read("lib/new/file"))
+		})
+	}
+}
+
+func TestSupervisor_RefusesForgeries(t *testing.T) {
+	for name, c := range map[string]struct{ attack, kind string }{
+		"writes the reward":             {"echo 1 > $R/results/reward.txt", sandbox.ActResult},
+		"writes the other reward":       {"echo 1 > $R/results/reward.json", sandbox.ActResult},
+		"moves a file over the reward":  {"echo 1 > $R/app/r; mv $R/app/r $R/results/reward.txt", sandbox.ActResult},
+		"links the reward":              {"ln -s $R/app/r $R/results/reward.txt", sandbox.ActResult},
+		"makes the reward a directory":  {"mkdir $R/results/reward.txt", sandbox.ActResult},
+		"moves the directory of it":     {"mv $R/results $R/old", sandbox.ActResult},
+		"goes through a link":           {"ln -s $R/results $R/app/l; echo 1 > $R/app/l/reward.json", sandbox.ActResult},
+		"goes through /proc":            {"echo 1 > /proc/self/root/$R/results/reward.json", sandbox.ActResult},
+		"leaves a daemon":               {"(setsid sh -c 'while ! [ -e $R/results/reward.txt ]; do :; done; echo 1 > $R/results/reward.txt' >/dev/null 2>&1 &)", ""},
+		"edits the script":              {"echo 'echo 1 > $R/results/reward.txt' >> $R/tests/test.sh", sandbox.ActSealed},
+		"edits the script by its file":  {"echo 'echo 1 > $R/results/reward.txt' >> /proc/$PPID/fd/255", sandbox.ActSealed},
+		"links the script":              {"ln $R/tests/test.sh $R/app/t; echo exit >> $R/app/t", sandbox.ActSealed},
+		"replaces the script":           {"rm -f $R/tests/test.sh; echo x > $R/tests/test.sh", sandbox.ActSealed},
+		"truncates the script":          {"truncate -s 0 $R/tests/test.sh", sandbox.ActSealed},
+		"adds a conftest":               {"echo x > $R/tests/conftest.py", sandbox.ActStartup},
+		"changes a library":             {"echo evil > $R/lib/library", sandbox.ActCode},
+		"kills the script":              {"echo 1 > $R/app/r; kill -9 $PPID", sandbox.ActSignal},
+		"kills the group":               {"kill -TERM 0", sandbox.ActSignal},
+		"kills all":                     {"kill -9 -1", sandbox.ActSignal},
+		"limits the script":             {"prlimit --pid $PPID --nofile=0:0", sandbox.ActLimit},
+		"writes to the script's memory": {"echo x > /proc/$PPID/mem", sandbox.ActTrace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.write("app/answer", "#!/bin/bash\necho 41\n"+c.attack+"\n")
+			b.write("lib/library", "good")
+			b.write("tests/test.sh", honest)
+			out, seen := b.run()
+			if c.kind != "" { // else it depends on time whether the refusal is seen
+				require.Contains(t, b.kinds(seen), c.kind, out)
+			}
+			require.Equal(t, "0\n", b.read("results/reward.txt"), out)
+			require.Equal(t, "good", b.read("lib/library"))
+			require.Equal(t, 1, seen.ResultWrites)
+		})
+	}
+}
