@@ -30,7 +30,7 @@ func TestFurtherFormats(t *testing.T) {
 			{"without both it is a string", open + dsmlCall("f", dsmlArg(`"i"`, "42")) + end, nil, []string{"null", `f {"i": "42"}`}},
 			{"strings are taken to the byte", open + dsmlCall("f", dsmlArg(`"a" string="true"`, "\n  x\n\n")) + end, nil, []string{"null", `f {"a": "\n  x\n\n"}`}},
 			{"a missing end of the section", open + dsmlCall("f", ""), nil, []string{"null", "f {}"}},
-			{"several invokes and text after them", "Hi" + open + dsmlCall("f", "") + "\n" + dsmlCall("g", "") + end + " bye", nil, []string{"Hi", "f {}", "g {}"}},
+			{"several invokes and text after them", "Hi" + open + dsmlCall("f", "") + "\n" + dsmlCall("g", "") + end + " bye", nil, []string{"Hi\nbye", "f {}", "g {}"}},
 			plainText("an invoke that is cut is dropped", open+strings.TrimSuffix(dsmlCall("f", dsmlArg(`"a" string="true"`, "x")), "</"+bar+"invoke>")),
 			plainText("an invoke without quotes around nothing", open+"<"+bar+"invoke name=></"+bar+"invoke>"+end),
 			plainText("a name whose quote is not closed", open+"<"+bar+`invoke name="f></`+bar+"invoke>"+end),
@@ -56,7 +56,7 @@ func TestFurtherFormats(t *testing.T) {
 			{"nested text stays text", "<start_function_call>call:f{o:{k:<escape>3<escape>,l:[<escape>4<escape>]}}<end_function_call>", typed, []string{"null", `f {"o": {"k": "3", "l": ["4"]}}`}},
 			plainText("braces that do not close", "<start_function_call>call:f{a:1<end_function_call>"),
 			plainText("no call: in front", "<start_function_call>f{}<end_function_call>"),
-			{"a bad block beside a good one", "<start_function_call>call:f{a}<end_function_call><start_function_call>call:g{}<end_function_call>", nil, []string{"null", "g {}"}},
+			{"a bad block beside a good one", "<start_function_call>call:f{a}<end_function_call><start_function_call>call:g{}<end_function_call>", nil, []string{"<start_function_call>call:f{a}<end_function_call>", "g {}"}},
 		},
 		"gemma4": {
 			{"text is never decoded", `<|tool_call>call:f{a:<|"|>3<|"|>,b:<|"|>{x}, "y": ]<|"|>}<tool_call|>`, nil, []string{"null", `f {"a": "3", "b": "{x}, \"y\": ]"}`}},
@@ -83,7 +83,7 @@ func TestFurtherFormats(t *testing.T) {
 			plainText("a list that is cut", "[f(a=1), g("),
 		},
 		"olmo3": {
-			{"calls on lines", "Hi\n<function_calls>\nf(a=\"x\")\n\ng(b=null)\n</function_calls>\nbye", nil, []string{"Hi", `f {"a": "x"}`, `g {"b": null}`}},
+			{"calls on lines", "Hi\n<function_calls>\nf(a=\"x\")\n\ng(b=null)\n</function_calls>\nbye", nil, []string{"Hi\nbye", `f {"a": "x"}`, `g {"b": null}`}},
 			{"a missing end", "<function_calls>\nf(a=1)\n", nil, []string{"null", `f {"a": 1}`}},
 			plainText("one bad call spoils the others", "<function_calls>\nf(a=1)\ng(b=)\n</function_calls>"),
 			plainText("an empty block", "<function_calls>\n</function_calls>"),
@@ -116,7 +116,7 @@ func TestFurtherFormats(t *testing.T) {
 		},
 		"phi4_mini": {
 			{"nested objects", `functools[{"name": "f", "arguments": {"a": {"b": {"c": [1]}}}}]`, nil, []string{"null", `f {"a": {"b": {"c": [1]}}}`}},
-			{"parameters in place of arguments", `Hi functools[{"name": "f", "parameters": {"a": 1}}] bye`, nil, []string{"Hi", `f {"a": 1}`}},
+			{"parameters in place of arguments", `Hi functools[{"name": "f", "parameters": {"a": 1}}] bye`, nil, []string{"Hi bye", `f {"a": 1}`}},
 			plainText("the module of that name", "import functools\nfunctools.partial(f)"),
 			plainText("an array that is cut", `functools[{"name": "f"`),
 		},
@@ -134,7 +134,7 @@ func TestFurtherFormats(t *testing.T) {
 			{"behind reasoning", "hm\n</think>\n\n\n<tool_call>\n{\"name\": \"f\"}\n</tool_call>\n", nil, []string{"hm\n</think>", "f {}"}},
 		},
 		"jamba": {
-			{"text around", `Hi <tool_calls>[{"name": "f"}, {"name": "g", "arguments": {"a": []}}]</tool_calls> bye`, nil, []string{"Hi", "f {}", `g {"a": []}`}},
+			{"text around", `Hi <tool_calls>[{"name": "f"}, {"name": "g", "arguments": {"a": []}}]</tool_calls> bye`, nil, []string{"Hi bye", "f {}", `g {"a": []}`}},
 			plainText("an array that is cut", `<tool_calls>[{"name": "f"}, `),
 		},
 		"longcat_xml": {
@@ -142,7 +142,7 @@ func TestFurtherFormats(t *testing.T) {
 		},
 		"seed_oss": {
 			{"no block", "<function=f><parameter=s>x</parameter></function>", nil, []string{"null", `f {"s": "x"}`}},
-			{"another model's block is text", "<tool_call><function=f></function></tool_call>", nil, []string{"<tool_call>", "f {}"}},
+			{"another model's block is text", "<tool_call><function=f></function></tool_call>", nil, []string{"<tool_call>\n</tool_call>", "f {}"}},
 		},
 	} {
 		f, err := Lookup(format)

@@ -42,6 +42,8 @@ func glm(prefix string) *glmMachine {
 	}
 }
 
+func (m *glmMachine) closers() []string { return nil }
+
 func (m *glmMachine) scan(p *pass) {
 	for {
 		if !m.inside {
@@ -50,7 +52,7 @@ func (m *glmMachine) scan(p *pass) {
 				p.content(m.pos)
 				return
 			}
-			p.mark(i)
+			p.mark(i, len(m.open))
 			m.pos = i + len(m.open)
 			m.start = m.pos
 			m.inside = true
@@ -59,8 +61,8 @@ func (m *glmMachine) scan(p *pass) {
 		if i < 0 {
 			return
 		}
-		m.block(p, p.text[m.start:i])
 		m.pos = i + len(m.close)
+		m.block(p, p.text[m.start:i])
 		m.inside = false
 	}
 }
@@ -92,7 +94,7 @@ func (m *glmMachine) block(p *pass, body string) {
 		args.set(key, guessedArgument(text, p.argTypes(name, key)))
 		pairs = rest
 	}
-	p.call(Call{Name: name, Arguments: args.text()})
+	p.call(Call{Name: name, Arguments: args.text()}, m.start, m.pos)
 }
 
 // header splits a block into the name and the pairs of keys and values.

@@ -39,6 +39,8 @@ func newPythonic() machine { return &pythonicMachine{} }
 
 func newOlmo3() machine { return &pythonicMachine{tagged: true} }
 
+func (m *pythonicMachine) closers() []string { return nil }
+
 func (m *pythonicMachine) scan(p *pass) {
 	for m.step(p) {
 	}
@@ -54,7 +56,7 @@ func (m *pythonicMachine) step(p *pass) bool {
 				p.content(m.pos)
 				return false
 			}
-			p.mark(i)
+			p.mark(i, len(olmoOpen))
 			m.pos = i + len(olmoOpen)
 			m.start, m.state = m.pos, pythonicCalls
 			return true
@@ -97,7 +99,6 @@ func (m *pythonicMachine) first(p *pass) bool {
 		case isNameByte(c) || c == '.' || isJSONSpace(c):
 			m.pos++
 		case c == '(':
-			p.mark(0)
 			m.state = pythonicCalls
 			return true
 		default:
@@ -111,15 +112,14 @@ func (m *pythonicMachine) first(p *pass) bool {
 // give lets the whole response pass as content.
 func (m *pythonicMachine) give(p *pass) {
 	m.state = pythonicDone
-	p.unmark()
 }
 
 // calls reads all the calls once their text is complete.
 func (m *pythonicMachine) calls(p *pass) bool {
-	end := len(p.text)
+	end, next := len(p.text), len(p.text)
 	if m.tagged {
 		if i := p.find(&m.pos, olmoClose); i >= 0 {
-			end = i
+			end, next = i, i+len(olmoClose)
 		} else if !p.final {
 			return false
 		}
@@ -133,8 +133,15 @@ func (m *pythonicMachine) calls(p *pass) bool {
 		p.fail()
 		return false
 	}
+	start := m.start
+	if !m.tagged {
+		start = 0
+	}
 	for _, c := range calls {
-		p.call(c)
+		p.call(c, start, next)
+	}
+	if m.pos = next; m.tagged {
+		m.state = pythonicText
 	}
 	return true
 }

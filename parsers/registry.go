@@ -50,21 +50,24 @@ func (f *Format) WithRandom(r io.Reader) *Format {
 
 // Parse implements [Parser].
 func (f *Format) Parse(text string, tools []Tool) Parsed {
-	p := f.pass(tools)
+	m := f.machine()
+	p := f.pass(m, tools)
 	p.text, p.final = text, true
-	f.machine().scan(&p)
+	m.scan(&p)
+	p.close()
 	return p.result()
 }
 
 // Stream implements [Parser].
 func (f *Format) Stream(tools []Tool) Stream {
-	s := &textStream{machine: f.machine(), pass: f.pass(tools)}
+	m := f.machine()
+	s := &textStream{machine: m, pass: f.pass(m, tools)}
 	s.pass.stream = true
 	return s
 }
 
-func (f *Format) pass(tools []Tool) pass {
-	return pass{tools: tools, cut: -1, ids: ids{random: f.random, style: f.ids}}
+func (f *Format) pass(m machine, tools []Tool) pass {
+	return pass{tools: tools, tail: m.closers(), ids: ids{random: f.random, style: f.ids}}
 }
 
 // All returns every format, the ones most models use first.

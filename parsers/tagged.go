@@ -14,7 +14,7 @@ type taggedJSON struct {
 	open  []string // any of them opens a block
 	close []string // any of them closes it; none where the format has no closing tag
 	// repeat says that blocks without a closing tag may follow each other;
-	// otherwise what follows the first one is ignored.
+	// otherwise what follows the first one is content.
 	repeat bool
 	// overlap is how many bytes at the end of the opening tag are JSON already.
 	overlap int
@@ -33,7 +33,7 @@ const (
 	taggedBody                     // behind the opening tag
 	taggedValue                    // inside the JSON
 	taggedClose                    // behind the JSON
-	taggedEnd                      // nothing that follows matters
+	taggedEnd                      // everything that follows is content
 )
 
 func (m *taggedJSON) scan(p *pass) {
@@ -45,8 +45,8 @@ func (m *taggedJSON) scan(p *pass) {
 				p.content(m.pos)
 				return
 			}
-			p.mark(i)
 			m.pos = i + len(m.open[which]) - m.overlap
+			p.mark(i, m.pos-i)
 			m.state = taggedBody
 		case taggedBody:
 			var ok bool
@@ -59,9 +59,11 @@ func (m *taggedJSON) scan(p *pass) {
 				m.state = taggedValue
 				continue
 			}
+			at := m.pos
 			if !m.closeTag(p) {
 				return
 			}
+			p.mark(at, m.pos-at) // an empty block
 		case taggedValue:
 			switch p.read(&m.value) {
 			case scanMore:
@@ -76,7 +78,7 @@ func (m *taggedJSON) scan(p *pass) {
 			m.pos, m.body.end = m.value.pos, m.value.pos
 			m.state = taggedClose
 			if len(m.close) == 0 {
-				m.emit(p)
+				m.emit(p, m.pos)
 				m.state = taggedEnd
 				if m.repeat {
 					m.state = taggedText
@@ -86,18 +88,19 @@ func (m *taggedJSON) scan(p *pass) {
 			var ok bool
 			if m.pos, ok = p.skipSpace(m.pos); !ok {
 				if p.final {
-					m.emit(p)
+					m.emit(p, m.pos)
 				}
 				return
 			}
 			if !m.closeTag(p) {
 				if p.final && !p.failed { // the text was cut inside the closing tag
-					m.emit(p)
+					m.emit(p, len(p.text))
 				}
 				return
 			}
-			m.emit(p)
+			m.emit(p, m.pos)
 		case taggedEnd:
+			p.content(len(p.text))
 			return
 		}
 	}
@@ -122,14 +125,16 @@ func (m *taggedJSON) closeTag(p *pass) bool {
 	return false
 }
 
-// emit records the calls of the block.
-func (m *taggedJSON) emit(p *pass) {
+func (m *taggedJSON) closers() []string { return m.close }
+
+// emit records the calls of the block, which ends at end.
+func (m *taggedJSON) emit(p *pass, end int) {
 	calls, ok := callsFromJSON(p.text[m.body.start:m.body.end], m.keys)
 	if !ok {
 		p.fail()
 		return
 	}
 	for _, c := range calls {
-		p.call(c)
+		p.call(c, m.body.start, end)
 	}
 }

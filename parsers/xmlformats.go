@@ -71,6 +71,13 @@ func dsmlAttribute(attrs string) string {
 	return strings.ToLower(strings.Trim(value, " \t\n\"'"))
 }
 
+// The tokens around each call of Step-3.
+const (
+	step3CallBegin = "<\uff5ctool_call_begin\uff5c>"
+	step3CallEnd   = "<\uff5ctool_call_end\uff5c>"
+	step3Sep       = "<\uff5ctool_sep\uff5c>"
+)
+
 // step3 is the format of Step-3. The tokens have bars of U+FF5C but plain
 // underscores; those around each call say nothing that the tags do not.
 func step3() *xmlGrammar {
@@ -79,6 +86,8 @@ func step3() *xmlGrammar {
 		callOpen: "<steptml:invoke name=", callClose: "</steptml:invoke>",
 		argOpen: "<steptml:parameter name=", argClose: "</steptml:parameter>",
 		header: attributeHeader,
+		lead:   []string{step3CallBegin + "function" + step3Sep, step3CallBegin},
+		trail:  []string{step3CallEnd, step3Sep},
 		value: func(text, _ string, types typeSet) string {
 			return textArgument(strings.TrimSpace(text), types)
 		},
@@ -124,8 +133,8 @@ func dsmlLayout(g *xmlGrammar) xmlLayout {
 // step3Layout puts the tokens around each call.
 func step3Layout() xmlLayout {
 	l := attributeLayout(step3())
-	l.prefix = "<\uff5ctool_call_begin\uff5c>function<\uff5ctool_sep\uff5c>"
-	l.suffix = "<\uff5ctool_call_end\uff5c>"
+	l.prefix = step3CallBegin + "function" + step3Sep
+	l.suffix = step3CallEnd
 	l.argEnd = "\n"
 	return l
 }

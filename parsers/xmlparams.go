@@ -13,8 +13,9 @@ import "strings"
 //	</tool_call>
 type xmlGrammar struct {
 	blockOpen, blockClose string
-	callOpen, callClose   string // callOpen is the part before the name
-	argOpen, argClose     string // argOpen is the part before the key
+	callOpen, callClose   string   // callOpen is the part before the name
+	argOpen, argClose     string   // argOpen is the part before the key
+	lead, trail           []string // tokens that may stand directly before and behind a call
 	// header reads the rest of an opening tag, up to its >.
 	header func(tag string) (name string, attrs string, ok bool)
 	// value turns the text of an argument into JSON.
@@ -32,6 +33,7 @@ type xmlMachine struct {
 	state xmlState
 	pos   int
 	first int // where the first call outside a block stands
+	call  int // where the call that is being read stands
 
 	inBlock bool // a block was seen, so calls outside of one do not count
 	name    string
@@ -53,6 +55,8 @@ const (
 	xmlKey                    // inside the opening tag of an argument
 	xmlValue                  // inside an argument
 )
+
+func (m *xmlMachine) closers() []string { return append([]string{m.blockClose}, m.trail...) }
 
 func (m *xmlMachine) scan(p *pass) {
 	for m.step(p) {
@@ -90,17 +94,23 @@ func (m *xmlMachine) step(p *pass) bool {
 		if !p.final {
 			return false
 		}
-		p.mark(m.first)
 		m.pos, m.state = m.first, xmlBlock
 	case xmlBlock:
-		i, which := p.findAny(&m.pos, []string{m.callOpen, m.blockClose})
+		markers := append([]string{m.callOpen, m.blockClose, m.blockOpen}, m.lead...)
+		i, which := p.findAny(&m.pos, markers)
 		if i < 0 {
+			p.content(m.pos)
 			return false
 		}
-		if which == 0 {
+		switch which {
+		case 0:
 			m.pos, m.state = i+len(m.callOpen), xmlHeader
-		} else {
+			m.call = i
+		case 1:
 			m.leave(i)
+		default:
+			p.mark(i, len(markers[which]))
+			m.pos = i + len(markers[which])
 		}
 		m.start = m.pos
 	case xmlHeader, xmlKey:
@@ -115,14 +125,14 @@ func (m *xmlMachine) step(p *pass) bool {
 			m.pos, m.state = i+len(m.argOpen), xmlKey
 			m.start = m.pos
 		case 1:
-			m.emit(p, false)
 			m.pos, m.state = i+len(m.callClose), xmlBlock
+			m.emit(p, m.pos, false)
 		case 2: // the end of this call is missing
-			m.end(p, false)
+			m.end(p, i, false)
 			m.pos, m.state = i+len(m.callOpen), xmlHeader
-			m.start = m.pos
+			m.start, m.call = m.pos, i
 		case 3:
-			m.end(p, false)
+			m.end(p, i, false)
 			m.leave(i)
 		}
 	case xmlValue:
@@ -141,7 +151,7 @@ func (m *xmlMachine) step(p *pass) bool {
 
 // enter goes behind the opening tag of a block.
 func (m *xmlMachine) enter(p *pass, at int) {
-	p.mark(at)
+	p.mark(at, len(m.blockOpen))
 	m.inBlock = true
 	m.pos, m.state = at+len(m.blockOpen), xmlBlock
 }
@@ -182,7 +192,7 @@ func (m *xmlMachine) tag(p *pass) bool {
 		m.name, m.state = name, xmlCall
 		m.args = jsonObject{}
 		m.shown = strings.Builder{}
-		p.begin("", name)
+		p.begin("", name, m.call)
 	}
 	return true
 }
@@ -205,15 +215,15 @@ func (m *xmlMachine) setArg(p *pass, text string) {
 	p.grow(m.shown.String())
 }
 
-// emit records the call.
-func (m *xmlMachine) emit(p *pass, truncated bool) {
-	p.call(Call{Name: m.name, Arguments: m.args.text(), Truncated: truncated})
+// emit records the call, whose text ends at end.
+func (m *xmlMachine) emit(p *pass, end int, truncated bool) {
+	p.call(Call{Name: m.name, Arguments: m.args.text(), Truncated: truncated}, m.call, end)
 }
 
 // end records a call whose end is missing, or drops it.
-func (m *xmlMachine) end(p *pass, truncated bool) {
+func (m *xmlMachine) end(p *pass, at int, truncated bool) {
 	if m.forgiving {
-		m.emit(p, truncated)
+		m.emit(p, at, truncated)
 	} else {
 		p.drop()
 	}
@@ -224,7 +234,7 @@ func (m *xmlMachine) cutOff(p *pass) {
 	if m.state == xmlValue && m.forgiving {
 		m.setArg(p, p.text[m.start:])
 	}
-	m.end(p, true)
+	m.end(p, len(p.text), true)
 	m.state, m.pos = xmlBlock, len(p.text)
 }
 
