@@ -26,7 +26,7 @@ func benchResponse(tb testing.TB, f *Format, size int) string {
 	if f.name == "llama4_pythonic" {
 		content = ""
 	}
-	if f.name == "minimax_m2" || f.name == "step3" {
+	if f.name == "minimax_m2" || f.name == "step3" || f.name == "dots" {
 		for i := range calls {
 			calls[i].Arguments = strings.ReplaceAll(calls[i].Arguments, `": "    if`, `": "if`)
 		}

@@ -94,6 +94,8 @@ func TestFormat_MalformedJSONIsNoCall(t *testing.T) {
 		"granite4": {"<tool_call>", "</tool_call>"}, "ernie45": {"<tool_call>\n", "\n</tool_call>\n"}, "granite_20b_fc": {"<function_call> ", ""},
 		"llama3_json": {"", ""}, "mistral": {"[TOOL_CALLS][", "]"}, "granite": {"<|tool_call|>[", "]"}, "hunyuan_a13b": {"<tool_calls>[", "]</tool_calls>"},
 		"jamba": {"<tool_calls>[", "]</tool_calls>"}, "phi4_mini": {"functools[", "]"}, "xlam": {"[", "]"},
+		"internlm": {"<|action_start|><|plugin|>", "<|action_end|>"}, "gigachat3": {"<|function_call|>", ""}, "lfm2": {"<|tool_call_start|>[", "]<|tool_call_end|>"},
+		"dots": {"<dots_function_call>", "</dots_function_call>"}, "k2_horizon": {"<ifm|tool_call>", "</ifm|tool_call>"}, "hy_v3": {"<tool_calls>[", "]</tool_calls>"},
 	}
 	objects := map[string]string{
 		"doubled braces":                `{{"name": "f", "arguments": {"a": 1}}}`,

@@ -76,7 +76,7 @@ type openCall struct {
 type division struct {
 	taken  int
 	pieces int // how many there are
-	end    int // of the last one
+	last   span
 	behind bool
 	opener span
 	blank  int
@@ -95,13 +95,17 @@ func (p *pass) find(from *int, marker string) int {
 }
 
 // findAny returns the position of the first of the markers at or after *from
-// and which one it is, the earliest in the list where several match. All
-// markers begin with the same byte. If there is none it returns -1 and moves
-// *from to where one may still begin.
+// and which one it is, the earliest in the list where several match. If there
+// is none it returns -1 and moves *from to where one may still begin.
 func (p *pass) findAny(from *int, markers []string) (int, int) {
-	first := markers[0][0]
+	first, more := firstBytes(markers)
 	for {
-		i := strings.IndexByte(p.text[*from:], first)
+		var i int
+		if more == 0 {
+			i = strings.IndexByte(p.text[*from:], first)
+		} else {
+			i = indexEither(p.text[*from:], first, more)
+		}
 		if i < 0 {
 			p.work += len(p.text) - *from
 			*from = len(p.text)
@@ -124,6 +128,29 @@ func (p *pass) findAny(from *int, markers []string) (int, int) {
 		}
 		*from++
 	}
+}
+
+// firstBytes returns the bytes that the markers begin with, of which there may
+// be two; the second is 0 if they all begin alike.
+func firstBytes(markers []string) (first, more byte) {
+	first = markers[0][0]
+	for _, m := range markers[1:] {
+		if m[0] != first {
+			more = m[0]
+		}
+	}
+	return first, more
+}
+
+// indexEither returns the position of the first of two bytes, -1 if neither
+// occurs.
+func indexEither(s string, a, b byte) int {
+	for i := range len(s) {
+		if s[i] == a || s[i] == b {
+			return i
+		}
+	}
+	return -1
 }
 
 // indexAny returns how far from the position from the first of the ASCII chars
@@ -379,7 +406,7 @@ func (p *pass) begin(id, name string, start int) {
 	}
 	before := division{taken: p.taken, pieces: len(p.pieces), behind: p.behind, opener: p.opener, blank: p.blank}
 	if before.pieces > 0 {
-		before.end = p.pieces[before.pieces-1].end
+		before.last = p.pieces[before.pieces-1]
 	}
 	p.take(start, start)
 	if id == "" {
@@ -417,7 +444,7 @@ func (p *pass) drop() {
 		b := p.open.before
 		p.taken, p.behind, p.opener, p.blank = b.taken, b.behind, b.opener, b.blank
 		if p.pieces = p.pieces[:b.pieces]; b.pieces > 0 {
-			p.pieces[b.pieces-1].end = b.end
+			p.pieces[b.pieces-1] = b.last
 		}
 		p.open = nil
 		p.revised = true

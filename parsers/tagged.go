@@ -1,5 +1,7 @@
 package parsers
 
+import "strings"
+
 // taggedJSON reads formats that put JSON between two tags, such as
 //
 //	<tool_call>
@@ -19,6 +21,10 @@ type taggedJSON struct {
 	// overlap is how many bytes at the end of the opening tag are JSON already.
 	overlap int
 	keys    callKeys
+	// lead are markers that belong to the opening tag that follows them; before
+	// it there may be a name if named is set.
+	lead  []string
+	named bool
 
 	state taggedState
 	pos   int
@@ -30,6 +36,7 @@ type taggedState uint8
 
 const (
 	taggedText  taggedState = iota // before a block
+	taggedLead                     // behind a lead, before the opening tag
 	taggedBody                     // behind the opening tag
 	taggedValue                    // inside the JSON
 	taggedClose                    // behind the JSON
@@ -40,14 +47,41 @@ func (m *taggedJSON) scan(p *pass) {
 	for !p.failed {
 		switch m.state {
 		case taggedText:
-			i, which := p.findAny(&m.pos, m.open)
-			if i < 0 {
+			markers := m.open
+			if len(m.lead) > 0 {
+				markers = append(append([]string{}, m.open...), m.lead...)
+			}
+			i, which := p.findAny(&m.pos, markers)
+			switch {
+			case i < 0:
 				p.content(m.pos)
 				return
+			case which < len(m.open):
+				m.pos = i + len(markers[which]) - m.overlap
+				p.mark(i, m.pos-i)
+				m.state = taggedBody
+			default:
+				m.pos = i + len(markers[which])
+				if p.mark(i, m.pos-i); m.named {
+					m.state, m.body.start = taggedLead, i
+				}
 			}
-			m.pos = i + len(m.open[which]) - m.overlap
-			p.mark(i, m.pos-i)
-			m.state = taggedBody
+		case taggedLead:
+			for m.pos < len(p.text) && (isNameByte(p.text[m.pos]) || strings.IndexByte("-.:/", p.text[m.pos]) >= 0) {
+				m.pos++
+				p.work++
+			}
+			found, which := p.look(m.pos, m.open...)
+			if found == lookMore && !p.final {
+				return
+			}
+			m.state = taggedText
+			if found == lookFound {
+				m.pos += len(m.open[which])
+				p.opener = span{m.body.start, m.body.start}
+				p.mark(m.body.start, m.pos-m.body.start)
+				m.state = taggedBody
+			}
 		case taggedBody:
 			var ok bool
 			if m.pos, ok = p.skipSpace(m.pos); !ok {
@@ -135,6 +169,9 @@ func (m *taggedJSON) emit(p *pass, end int) {
 		return
 	}
 	for _, c := range calls {
+		if c.ID != "" && !p.ids.claim(c.ID) {
+			c.ID = ""
+		}
 		p.call(c, m.body.start, end)
 	}
 }

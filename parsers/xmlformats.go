@@ -1,6 +1,9 @@
 package parsers
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // seedOSS is the format of ByteDance Seed-OSS.
 func seedOSS() *xmlGrammar {
@@ -32,20 +35,21 @@ func miniMaxValue(text, _ string, types typeSet) string {
 	return textArgument(text, types&^typeString)
 }
 
-// dsml is the markup of DeepSeek from V3.2 on. The bars are U+FF5C.
-func dsml(block string) *xmlGrammar {
-	const bar = "\uff5cDSML\uff5c"
+// barred is the markup of DeepSeek from V3.2 on and of GigaChat 3.5. The bars
+// are U+FF5C.
+func barred(language, block, space string) *xmlGrammar {
+	bar := "\uff5c" + language + "\uff5c"
 	return &xmlGrammar{
 		blockOpen: "<" + bar + block + ">", blockClose: "</" + bar + block + ">",
-		callOpen: "<" + bar + "invoke name=", callClose: "</" + bar + "invoke>",
-		argOpen: "<" + bar + "parameter name=", argClose: "</" + bar + "parameter>",
+		callOpen: "<" + bar + space + "invoke name=", callClose: "</" + bar + space + "invoke>",
+		argOpen: "<" + bar + space + "parameter name=", argClose: "</" + bar + space + "parameter>",
 		header: attributeHeader, value: dsmlValue,
 	}
 }
 
-func deepSeekV32() *xmlGrammar { return dsml("function_calls") }
+func deepSeekV32() *xmlGrammar { return barred("DSML", "function_calls", "") }
 
-func deepSeekV4() *xmlGrammar { return dsml("tool_calls") }
+func deepSeekV4() *xmlGrammar { return barred("DSML", "tool_calls", "") }
 
 // dsmlValue goes by the attribute string="true|false"; the schema decides where
 // the attribute is missing.
@@ -103,7 +107,7 @@ func newXML(grammar func() *xmlGrammar) func() machine {
 func attributeLayout(g *xmlGrammar) xmlLayout {
 	return xmlLayout{
 		one: true, between: "\n", text: jsonValueText,
-		open: func(name string) string { return g.callOpen + `"` + name + `">` },
+		open: func(_ int, name string) string { return g.callOpen + `"` + name + `">` },
 		key:  func(key, _ string) string { return g.argOpen + `"` + key + `">` },
 	}
 }
@@ -152,5 +156,158 @@ func seedLayout() xmlLayout {
 			return text
 		},
 		key: func(key, _ string) string { return "<parameter=" + key + ">" },
+	}
+}
+
+// deepSeekV41 is the format of DeepSeek-V4.1, whose tags have a space inside.
+func deepSeekV41() *xmlGrammar { return barred("DSML", " calls", " ") }
+
+// gigaChat35 is the format of GigaChat 3.5.
+func gigaChat35() *xmlGrammar { return barred("GCML", "tool_calls", "") }
+
+// dots is the format of dots.llm. A block may hold a JSON call in place of elements.
+func dots() *xmlGrammar {
+	return &xmlGrammar{
+		blockOpen: "<dots_function_call>", blockClose: "</dots_function_call>",
+		callOpen: "<invoke name=", callClose: "</invoke>",
+		argOpen: "<parameter name=", argClose: "</parameter>",
+		header: attributeHeader, json: true,
+		value: func(text, _ string, types typeSet) string {
+			return fittingArgument(strings.TrimSpace(text), types)
+		},
+	}
+}
+
+// mimo is the format of MiMo: qwen3Coder with values to the byte.
+func mimo() *xmlGrammar {
+	g := qwen3Coder()
+	g.value = func(text, _ string, types typeSet) string { return textArgument(text, types) }
+	return g
+}
+
+// muse is the format of Muse Glimmer. What it says to the user or to itself
+// holds no calls.
+func muse() *xmlGrammar {
+	return &xmlGrammar{
+		blockOpen: museCalls, blockClose: "</atem:function_calls>",
+		callOpen: "<atem:invoke name=", callClose: "</atem:invoke>",
+		argOpen: "<atem:parameter name=", argClose: "</atem:parameter>",
+		header: attributeHeader, trail: []string{museEnd, museTurnEnd},
+		quiet: []string{"to=user" + museMessage, "to=self" + museMessage}, loud: []string{museEnd, museTurnEnd, harmonyStart},
+		value: func(text, _ string, types typeSet) string { return guessedArgument(text, types) },
+	}
+}
+
+// miniCPM5 is the format of MiniCPM5, which has no block around calls.
+func miniCPM5() *xmlGrammar {
+	return &xmlGrammar{
+		callOpen: "<function name=", callClose: "</function>",
+		argOpen: "<param name=", argClose: "</param>",
+		header: attributeHeader, cdata: true, strict: true, value: entityValue,
+	}
+}
+
+// entityValue reads CDATA sections as they are and resolves entities elsewhere.
+func entityValue(text, _ string, types typeSet) string {
+	text = strings.TrimSpace(text)
+	if section, ok := strings.CutPrefix(text, cdataOpen); ok && strings.HasSuffix(section, cdataClose) {
+		text = strings.TrimSuffix(section, cdataClose)
+	} else if strings.Contains(text, "&") {
+		text = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&quot;", `"`, "&apos;", "'", "&amp;", "&").Replace(text)
+	}
+	return guessedArgument(text, types)
+}
+
+// miniCPM5Layout writes text that has markup or white space at its ends as CDATA.
+func miniCPM5Layout() xmlLayout {
+	l := attributeLayout(miniCPM5())
+	l.text = func(value string) string {
+		text := jsonValueText(value)
+		if strings.ContainsAny(text, "<>&\n") || strings.TrimSpace(text) != text {
+			return cdataOpen + text + cdataClose
+		}
+		return text
+	}
+	l.bare = true
+	return l
+}
+
+// kimiK3 is the format of Kimi K3, whose tags are made of three tokens:
+//
+//	<|open|>call tool="f" index="1"<|sep|><|open|>argument key="a" type="number"<|sep|>1<|close|>argument<|sep|><|close|>call<|sep|>
+func kimiK3() *xmlGrammar {
+	return &xmlGrammar{
+		blockOpen: "<|open|>tools<|sep|>", blockClose: "<|close|>tools<|sep|>",
+		callOpen: "<|open|>call ", callClose: "<|close|>call<|sep|>",
+		argOpen: "<|open|>argument ", argClose: "<|close|>argument<|sep|>",
+		header: kimiK3Header, value: kimiK3Value, tagEnd: "<|sep|>", trail: []string{"<|close|>message<|sep|>"},
+	}
+}
+
+// kimiK3Header reads attributes. The first of tool and key is the name.
+func kimiK3Header(tag string) (string, string, bool) {
+	name, kind, named := "", "string", false
+	for rest := tag; ; {
+		var key, value string
+		var ok bool
+		if key, rest, ok = strings.Cut(rest, `="`); !ok {
+			break
+		}
+		if value, rest, ok = strings.Cut(rest, `"`); !ok {
+			return "", "", false
+		}
+		value = strings.NewReplacer("&quot;", `"`, "&amp;", "&").Replace(value)
+		switch strings.TrimSpace(key) {
+		case "tool", "key":
+			name, named = value, true
+		case "type":
+			kind = value
+		}
+	}
+	return strings.TrimSpace(name), kind, named && !strings.Contains(tag, "<|")
+}
+
+// kimiK3Value goes by the type the model wrote.
+func kimiK3Value(text, kind string, _ typeSet) string {
+	if kind != "string" && validJSON(text) {
+		return normalJSON(text)
+	}
+	return jsonString(text)
+}
+
+// kimiK3Layout writes the attributes and the answer's channel.
+func kimiK3Layout() xmlLayout {
+	escape := strings.NewReplacer("&", "&amp;", `"`, "&quot;").Replace
+	return xmlLayout{
+		one: true, tight: true, text: jsonValueText,
+		open: func(index int, name string) string {
+			return `<|open|>call tool="` + escape(name) + `" index="` + strconv.Itoa(index) + `"<|sep|>`
+		},
+		key: func(key, value string) string {
+			kind := "number"
+			switch typeOfJSON(value) {
+			case typeString:
+				kind = "string"
+			case typeBoolean:
+				kind = "boolean"
+			case typeNull:
+				kind = "null"
+			case typeObject:
+				kind = "object"
+			case typeArray:
+				kind = "array"
+			}
+			return `<|open|>argument key="` + escape(key) + `" type="` + kind + `"<|sep|>`
+		},
+	}
+}
+
+// withFrame writes the content inside a frame of the format.
+func withFrame(f frame, render renderFunc) renderFunc {
+	return func(b *strings.Builder, content string, calls []Call) {
+		if content != "" {
+			b.WriteString(f.Open + content + f.Close)
+		}
+		render(b, "", calls)
 	}
 }

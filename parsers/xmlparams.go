@@ -23,9 +23,24 @@ type xmlGrammar struct {
 	// bare accepts calls without a block around them if the text has no block.
 	bare bool
 	// forgiving takes a call whose end is missing, marked as truncated;
-	// otherwise such a call is dropped.
+	// otherwise such a call is content.
 	forgiving bool
+	// strict makes a call content if the end of one of its arguments is missing.
+	strict bool
+	// tagEnd ends an opening tag; it is > if empty.
+	tagEnd string
+	// cdata reads a value that begins with <![CDATA[ to the end of that section.
+	cdata bool
+	// json takes JSON calls in a block in place of elements.
+	json bool
+	// quiet opens and loud closes text in which nothing is a call.
+	quiet, loud []string
 }
+
+const (
+	cdataOpen  = "<![CDATA["
+	cdataClose = "]]>"
+)
 
 // xmlMachine reads an xmlGrammar.
 type xmlMachine struct {
@@ -42,21 +57,31 @@ type xmlMachine struct {
 	start   int // of the value that is being read
 	args    jsonObject
 	shown   strings.Builder // the arguments as far as a stream has given them out
+	inner   jsonScanner     // JSON in place of elements
 }
 
 type xmlState uint8
 
 const (
 	xmlText   xmlState = iota // outside of blocks
+	xmlQuiet                  // inside text that holds no calls
 	xmlHold                   // behind a call outside a block: does a block follow?
+	xmlOpen                   // at the beginning of a block that may hold JSON
+	xmlJSON                   // inside JSON in a block
 	xmlBlock                  // inside a block, between calls
 	xmlHeader                 // inside the opening tag of a call
 	xmlCall                   // inside a call, between arguments
 	xmlKey                    // inside the opening tag of an argument
 	xmlValue                  // inside an argument
+	xmlCDATA                  // inside a CDATA section of an argument
 )
 
-func (m *xmlMachine) closers() []string { return append([]string{m.blockClose}, m.trail...) }
+func (m *xmlMachine) closers() []string {
+	if m.blockClose == "" {
+		return m.trail
+	}
+	return append([]string{m.blockClose}, m.trail...)
+}
 
 func (m *xmlMachine) scan(p *pass) {
 	for m.step(p) {
@@ -70,7 +95,11 @@ func (m *xmlMachine) scan(p *pass) {
 func (m *xmlMachine) step(p *pass) bool {
 	switch m.state {
 	case xmlText:
-		markers := []string{m.blockOpen}
+		if m.blockOpen == "" {
+			m.state = xmlBlock
+			return true
+		}
+		markers := append([]string{m.blockOpen}, m.quiet...)
 		if m.bare && !m.inBlock {
 			markers = []string{m.blockOpen, m.callOpen}
 		}
@@ -79,13 +108,35 @@ func (m *xmlMachine) step(p *pass) bool {
 		case i < 0:
 			p.content(m.pos)
 			return false
-		case which == 1:
+		case which == 0:
+			m.enter(p, i)
+		case m.bare:
 			p.content(i)
 			m.first, m.pos = i, i+len(m.callOpen)
 			m.state = xmlHold
 		default:
-			m.enter(p, i)
+			m.pos = i + len(markers[which])
+			m.state = xmlQuiet
 		}
+	case xmlQuiet:
+		i, _ := p.findAny(&m.pos, m.loud)
+		p.content(m.pos)
+		if i < 0 {
+			return false
+		}
+		m.state = xmlText
+	case xmlOpen:
+		at, ok := p.skipSpace(m.pos)
+		if m.pos = at; !ok {
+			return false
+		}
+		m.state = xmlBlock
+		if p.text[at] == '{' || p.text[at] == '[' {
+			m.inner.reset(at)
+			m.state = xmlJSON
+		}
+	case xmlJSON:
+		return m.jsonBlock(p)
 	case xmlHold:
 		if i := p.find(&m.pos, m.blockOpen); i >= 0 {
 			m.enter(p, i)
@@ -96,7 +147,10 @@ func (m *xmlMachine) step(p *pass) bool {
 		}
 		m.pos, m.state = m.first, xmlBlock
 	case xmlBlock:
-		markers := append([]string{m.callOpen, m.blockClose, m.blockOpen}, m.lead...)
+		markers := []string{m.callOpen}
+		if m.blockOpen != "" {
+			markers = append([]string{m.callOpen, m.blockClose, m.blockOpen}, m.lead...)
+		}
 		i, which := p.findAny(&m.pos, markers)
 		if i < 0 {
 			p.content(m.pos)
@@ -104,6 +158,7 @@ func (m *xmlMachine) step(p *pass) bool {
 		}
 		switch which {
 		case 0:
+			p.content(i)
 			m.pos, m.state = i+len(m.callOpen), xmlHeader
 			m.call = i
 		case 1:
@@ -116,7 +171,11 @@ func (m *xmlMachine) step(p *pass) bool {
 	case xmlHeader, xmlKey:
 		return m.tag(p)
 	case xmlCall:
-		i, which := p.findAny(&m.pos, []string{m.argOpen, m.callClose, m.callOpen, m.blockClose})
+		markers := []string{m.argOpen, m.callClose, m.callOpen, m.blockClose}
+		if m.blockClose == "" {
+			markers = markers[:3]
+		}
+		i, which := p.findAny(&m.pos, markers)
 		if i < 0 {
 			return false
 		}
@@ -135,10 +194,38 @@ func (m *xmlMachine) step(p *pass) bool {
 			m.end(p, i, false)
 			m.leave(i)
 		}
-	case xmlValue:
-		i, which := p.findAny(&m.pos, []string{m.argClose, m.argOpen, m.callClose, m.blockClose})
+	case xmlCDATA:
+		i := p.find(&m.pos, cdataClose)
 		if i < 0 {
 			return false
+		}
+		m.pos, m.state = i+len(cdataClose), xmlValue
+	case xmlValue:
+		if m.cdata && m.pos == m.start {
+			at, ok := p.skipSpace(m.pos)
+			if !ok {
+				return false
+			}
+			switch found, _ := p.look(at, cdataOpen); {
+			case found == lookMore && !p.final:
+				return false
+			case found == lookFound:
+				m.pos, m.state = at+len(cdataOpen), xmlCDATA
+				return true
+			}
+		}
+		markers := []string{m.argClose, m.argOpen, m.callClose, m.blockClose}
+		if m.strict {
+			markers = []string{m.argClose, m.callOpen, m.callClose}
+		}
+		i, which := p.findAny(&m.pos, markers)
+		if i < 0 {
+			return false
+		}
+		if m.strict && which > 0 {
+			p.drop()
+			m.pos, m.state = i, xmlBlock
+			return true
 		}
 		m.setArg(p, p.text[m.start:i])
 		m.pos, m.state = i, xmlCall
@@ -154,6 +241,32 @@ func (m *xmlMachine) enter(p *pass, at int) {
 	p.mark(at, len(m.blockOpen))
 	m.inBlock = true
 	m.pos, m.state = at+len(m.blockOpen), xmlBlock
+	if m.json {
+		m.state = xmlOpen
+	}
+}
+
+// jsonBlock reads JSON at the beginning of a block. What is not a call is read as
+// elements.
+func (m *xmlMachine) jsonBlock(p *pass) bool {
+	start := m.pos
+	switch p.read(&m.inner) {
+	case scanMore:
+		if !p.final {
+			return false
+		}
+	case scanDone:
+		calls, ok := callsFromJSON(p.text[start:m.inner.pos], callKeys{parameters: true})
+		if !ok {
+			break
+		}
+		for _, c := range calls {
+			p.call(c, start, m.inner.pos)
+		}
+		m.pos = m.inner.pos
+	}
+	m.state = xmlBlock
+	return true
 }
 
 // leave goes behind the closing tag of a block. Without blocks that is only a
@@ -169,21 +282,30 @@ func (m *xmlMachine) leave(at int) {
 // without one is skipped.
 func (m *xmlMachine) tag(p *pass) bool {
 	inCall := m.state == xmlKey
-	i := p.indexAny(m.pos, "<>")
-	if i < 0 {
-		m.pos = len(p.text)
-		return false
+	skip := 1
+	if m.tagEnd != "" {
+		i := p.find(&m.pos, m.tagEnd)
+		if i < 0 {
+			return false
+		}
+		m.pos, skip = i, len(m.tagEnd)
+	} else {
+		i := p.indexAny(m.pos, "<>")
+		if i < 0 {
+			m.pos = len(p.text)
+			return false
+		}
+		m.pos += i
 	}
-	m.pos += i
 	m.state = xmlBlock
 	if inCall {
 		m.state = xmlCall
 	}
-	if p.text[m.pos] == '<' {
+	if p.text[m.pos] == '<' && skip == 1 {
 		return true
 	}
 	name, attrs, ok := m.header(p.text[m.start:m.pos])
-	m.pos++
+	m.pos += skip
 	switch {
 	case !ok || name == "" && !inCall:
 	case inCall:
@@ -231,7 +353,7 @@ func (m *xmlMachine) end(p *pass, at int, truncated bool) {
 
 // cutOff ends the call that the end of the text has cut.
 func (m *xmlMachine) cutOff(p *pass) {
-	if m.state == xmlValue && m.forgiving {
+	if m.state >= xmlValue && m.forgiving {
 		m.setArg(p, p.text[m.start:])
 	}
 	m.end(p, len(p.text), true)
@@ -281,6 +403,6 @@ func lineValue(text, _ string, types typeSet) string {
 func newQwen3Coder() machine { return &xmlMachine{xmlGrammar: qwen3Coder()} }
 
 // functionTag and parameterLine write the opening tags of qwen3Coder.
-func functionTag(name string) string { return "<function=" + name + ">" }
+func functionTag(_ int, name string) string { return "<function=" + name + ">" }
 
 func parameterLine(key, _ string) string { return "<parameter=" + key + ">\n" }
