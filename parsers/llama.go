@@ -74,12 +74,16 @@ func (m *llamaMachine) search(p *pass) bool {
 		m.pos++
 		return true
 	}
-	if rest := p.text[m.pos+1:]; rest != "" && rest[0] != '"' && rest[0] != '}' && !isJSONSpace(rest[0]) {
+	p.content(m.pos)
+	rest := p.text[m.pos+1:]
+	if rest == "" && !p.final {
+		return false
+	}
+	if rest != "" && rest[0] != '"' && rest[0] != '}' && !isJSONSpace(rest[0]) {
 		m.pos++ // prose, by far the most frequent case
 		m.depth = 1
 		return true
 	}
-	p.content(m.pos)
 	m.value.reset(m.pos)
 	m.scanning = true
 	return true

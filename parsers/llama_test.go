@@ -9,6 +9,7 @@ func TestLlama3JSON(t *testing.T) {
 	deep := strings.Repeat(`{"a": [`, 300) + "1" + strings.Repeat(`]}`, 300)
 	runCases(t, "llama3_json", []parseCase{
 		plainText("text without a call", "Just text."),
+		{"a quote inside braces of prose", `{0"}{"name": "f", "parameters": {}}`, nil, []string{`{0"}`, "f {}"}},
 		plainText("no text at all", ""),
 		plainText("a brace in prose", "Use {x} or { y }."),
 		plainText("code behind the tag", "<|python_tag|>print(1)"),

@@ -100,11 +100,12 @@ func Lookup(name string) (*Format, error) {
 			}
 		}
 	}
-	return nil, unknownName("tool-call parser", name, Names(), absentFormats())
+	return nil, unknownName("tool-call parser", name, Names(), Absent())
 }
 
-// absentFormats are names other servers have and what to do about them.
-func absentFormats() map[string]string {
+// Absent returns names of other servers for which there is no format, with the
+// reason and what to do instead.
+func Absent() map[string]string {
 	return map[string]string{
 		"hf":          "it reads the model's response template from its tokenizer; name the format of the model's calls instead",
 		"minimax":     "the format of MiniMax-M1 is not supported; MiniMax-M2 and M3 are minimax_m2 and minimax_m3",
