@@ -167,7 +167,9 @@ func TestARawTextServerIsReadByTheConfiguredParser(t *testing.T) {
 	requests := server.Requests()
 	body := requests[len(requests)-1].Body
 	require.Equal(t, "none", gjson.GetBytes(body, "tool_choice").String())
-	require.False(t, gjson.GetBytes(body, "skip_special_tokens").Bool())
+	for _, field := range []string{"skip_special_tokens", "spaces_between_special_tokens"} {
+		require.Equal(t, "false", gjson.GetBytes(body, field).Raw, field)
+	}
 	require.NotEmpty(t, gjson.GetBytes(body, "tools").Array())
 }
 
