@@ -151,7 +151,11 @@ func (m *glmMachine) valueOf(s string) (value string, types typeSet, ok bool) {
 func (m *glmMachine) header(body string) (string, string, bool) {
 	end := strings.Index(body, m.keyOpen)
 	if m.line {
-		end = strings.IndexByte(body, '\n')
+		line := strings.IndexByte(body, '\n')
+		if text := strings.Index(body, `\n`); text >= 0 && (line < 0 || text < line) && (end < 0 || text < end) {
+			return m.nameOf(body[:text], body[text+2:]) // a newline written as two characters
+		}
+		end = line
 	}
 	name, pairs := body, ""
 	switch {
@@ -160,6 +164,11 @@ func (m *glmMachine) header(body string) (string, string, bool) {
 	case m.line:
 		return "", "", false
 	}
+	return m.nameOf(name, pairs)
+}
+
+// nameOf checks what may be a name.
+func (m *glmMachine) nameOf(name, pairs string) (string, string, bool) {
 	if m.sep != "" {
 		name, _, _ = strings.Cut(name, m.sep)
 	}
@@ -173,12 +182,12 @@ func (m *glmMachine) header(body string) (string, string, bool) {
 	return name, pairs, true
 }
 
-// gap skips what may stand between a key and its value: white space and, in the
-// one-line layout, a newline written as two characters.
+// gap skips what may stand between a key and its value: white space, a newline
+// written as two characters too.
 func (m *glmMachine) gap(s string) string {
 	for {
 		s = strings.TrimSpace(s)
-		if m.line || !strings.HasPrefix(s, `\n`) {
+		if !strings.HasPrefix(s, `\n`) {
 			return s
 		}
 		s = s[2:]

@@ -55,6 +55,7 @@ func glmCases() []parseCase {
 func TestGLM45(t *testing.T) {
 	runCases(t, "glm45", append(glmCases(),
 		plainText("a name without its newline", "<tool_call>f</tool_call>"),
+		parseCase{"newlines written as two characters", `<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>`, nil, []string{"null", `f {"a": 1}`}},
 		plainText("GLM-4.7's layout is not read", "<tool_call>f<arg_key>a</arg_key><arg_value>x\ny</arg_value></tool_call>"),
 		parseCase{"a bad block beside a good one", "<tool_call>f</tool_call><tool_call>g\n</tool_call>", nil, []string{"<tool_call>f</tool_call>", "g {}"}},
 	))
@@ -78,6 +79,9 @@ func TestGuessedArgumentsFollowTheSchema(t *testing.T) {
 		{`{"type": "integer"}`, `many`, `"many"`},
 		{`{"type": "boolean"}`, `False`, `false`},
 		{`{"type": "object"}`, `{'a': 1}`, `{"a": 1}`},
+		{`{"type": "object"}`, `{\"a\": \"b\"}`, `{"a": "b"}`},
+		{`{"type": "array"}`, `[{\"a\": 1}]`, `[{"a": 1}]`},
+		{`{"type": "string"}`, `{\"a\": 1}`, `"{\\\"a\\\": 1}"`},
 		{`{"type": ["string", "null"]}`, `null`, `null`},
 		{`{"type": ["string", "null"]}`, `42`, `"42"`},
 		{`{"anyOf": [{"type": "string"}, {"type": "integer"}]}`, `42`, `42`},

@@ -22,12 +22,13 @@ type llamaMachine struct {
 const (
 	llamaTag   = "<|python_tag|>"
 	llamaStart = "<|python_start|>"
+	llamaEnd   = "<|python_end|>"
 )
 
 func newLlama3JSON() machine { return &llamaMachine{} }
 
 // closers are what separates calls, and the end of a list of them.
-func (m *llamaMachine) closers() []string { return []string{";", ",", "]", "<|python_end|>"} }
+func (m *llamaMachine) closers() []string { return []string{";", ",", "]", llamaEnd} }
 
 func (m *llamaMachine) scan(p *pass) {
 	for m.step(p) {

@@ -12,7 +12,8 @@ import "strings"
 //	</function_calls>
 //
 // The first is taken only where it is the whole response, since a list in prose
-// looks alike. All calls of a wrapping are read at its end or none.
+// looks alike; between <|python_start|> and <|python_end|> it may stand anywhere.
+// All calls of a wrapping are read at its end or none.
 type pythonicMachine struct {
 	open, close string // the tags of the second wrapping
 	list        bool   // the calls between the tags are a list, as in the first
@@ -82,20 +83,14 @@ func (m *pythonicMachine) step(p *pass) bool {
 
 // opening expects [ at the beginning of the response.
 func (m *pythonicMachine) opening(p *pass) bool {
-	const tag = "<|python_start|>"
 	at, ok := p.skipSpace(m.pos)
 	m.pos = at
 	if !ok {
 		return false
 	}
-	switch found, _ := p.look(at, tag); {
-	case found == lookFound:
-		m.pos = at + len(tag)
-	case found == lookMore && !p.final:
-		return false
-	case p.text[at] != '[':
-		m.give(p)
-	default:
+	if p.text[at] != '[' {
+		m.tagged()
+	} else {
 		m.start, m.pos, m.state = at+1, at+1, pythonicFirst
 	}
 	return true
@@ -111,16 +106,17 @@ func (m *pythonicMachine) first(p *pass) bool {
 			m.state = pythonicCalls
 			return true
 		default:
-			m.give(p)
+			m.tagged()
 			return true
 		}
 	}
 	return false
 }
 
-// give lets the whole response pass as content.
-func (m *pythonicMachine) give(p *pass) {
-	m.state = pythonicDone
+// tagged takes lists between tags from here on, since the response is not one.
+func (m *pythonicMachine) tagged() {
+	m.open, m.close, m.list = llamaStart, llamaEnd, true
+	m.state = pythonicText
 }
 
 // calls reads all the calls once their text is complete.
@@ -201,7 +197,7 @@ func (r *literalReader) calls(list bool) ([]Call, bool) {
 // rest reports whether nothing but tokens that end a turn is left.
 func (r *literalReader) rest() bool {
 	left := r.text[r.pos:]
-	for _, token := range []string{"<|python_end|>", "<|eot|>", "<|eom|>", "<|eot_id|>", "<|eom_id|>"} {
+	for _, token := range []string{llamaEnd, "<|eot|>", "<|eom|>", "<|eot_id|>", "<|eom_id|>"} {
 		left = strings.ReplaceAll(left, token, "")
 	}
 	return strings.TrimSpace(left) == ""

@@ -229,28 +229,28 @@ func solarOpen2() *glmMachine {
 }
 
 func newCohere() machine {
-	return &taggedJSON{open: []string{cohereOpen}, close: []string{cohereClose}, keys: callKeys{cohere: true}}
+	return &taggedJSON{open: []string{cohereOpen}, close: []string{cohereClose}, keys: callKeys{cohere: true}, lenient: true}
 }
 
 func newApertus() machine {
-	return &taggedJSON{open: []string{apertusOpen}, close: []string{apertusClose}, keys: callKeys{single: true}}
+	return &taggedJSON{open: []string{apertusOpen}, close: []string{apertusClose}, keys: callKeys{single: true}, lenient: true}
 }
 
 func newGigaChat3() machine {
-	return &taggedJSON{open: []string{gigaChat3Call, gigaChat3Role}, lead: []string{messageSep}, repeat: true}
+	return &taggedJSON{open: []string{gigaChat3Call, gigaChat3Role}, lead: []string{messageSep}, repeat: true, lenient: true, only: '{'}
 }
 
 func newInternLM() machine {
 	return &taggedJSON{
 		open:  []string{"<|action_start|><|plugin|>", "<|action_start|> <|plugin|>"},
-		close: []string{"<|action_end|>"}, keys: callKeys{parameters: true},
+		close: []string{"<|action_end|>"}, keys: callKeys{parameters: true}, lenient: true,
 	}
 }
 
 func newInkling() machine {
 	return &taggedJSON{
 		open: []string{inklingCall}, close: []string{inklingEnd, inklingStop}, keys: callKeys{args: true},
-		lead: []string{inklingMessage}, named: true,
+		lead: []string{inklingMessage}, named: true, lenient: true,
 	}
 }
 

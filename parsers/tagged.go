@@ -9,9 +9,9 @@ import "strings"
 //	</tool_call>
 //
 // The JSON is one call object or an array of them. The end of the JSON is found
-// by its grammar, so a tag inside a string is data. A block that is not such
-// JSON makes the whole response plain text. A missing closing tag at the end of
-// the text is forgiven when the JSON is complete.
+// by its grammar, so a tag inside a string is data. A malformed block makes the
+// whole response plain text, unless the format is lenient. A missing closing tag
+// at the end of the text is forgiven when the JSON is complete.
 type taggedJSON struct {
 	open  []string // any of them opens a block
 	close []string // any of them closes it; none where the format has no closing tag
@@ -25,6 +25,10 @@ type taggedJSON struct {
 	// it there may be a name if named is set.
 	lead  []string
 	named bool
+	// lenient makes a malformed block content, instead of the whole response.
+	lenient bool
+	// only is the bracket the JSON must begin with, if only one will do.
+	only byte
 
 	state taggedState
 	pos   int
@@ -87,7 +91,7 @@ func (m *taggedJSON) scan(p *pass) {
 			if m.pos, ok = p.skipSpace(m.pos); !ok {
 				return
 			}
-			if c := p.text[m.pos]; c == '{' || c == '[' {
+			if c := p.text[m.pos]; (c == '{' || c == '[') && (m.only == 0 || c == m.only) {
 				m.value.reset(m.pos)
 				m.body.start = m.pos
 				m.state = taggedValue
@@ -95,19 +99,24 @@ func (m *taggedJSON) scan(p *pass) {
 			}
 			at := m.pos
 			if !m.closeTag(p) {
-				return
+				if m.state == taggedBody {
+					return
+				}
+				continue
 			}
 			p.mark(at, m.pos-at) // an empty block
 		case taggedValue:
 			switch p.read(&m.value) {
 			case scanMore:
 				if p.final {
-					p.fail()
+					m.reject(p)
+					m.state = taggedEnd
 				}
 				return
 			case scanBad:
-				p.fail()
-				return
+				m.pos = m.value.pos
+				m.reject(p)
+				continue
 			}
 			m.pos, m.body.end = m.value.pos, m.value.pos
 			m.state = taggedClose
@@ -127,6 +136,9 @@ func (m *taggedJSON) scan(p *pass) {
 				return
 			}
 			if !m.closeTag(p) {
+				if m.state != taggedClose {
+					continue
+				}
 				if p.final && !p.failed { // the text was cut inside the closing tag
 					m.emit(p, len(p.text))
 				}
@@ -144,7 +156,7 @@ func (m *taggedJSON) scan(p *pass) {
 // when the text ends inside it, and when something else stands here.
 func (m *taggedJSON) closeTag(p *pass) bool {
 	if len(m.close) == 0 {
-		p.fail()
+		m.reject(p)
 		return false
 	}
 	found, which := p.look(m.pos, m.close...)
@@ -154,9 +166,17 @@ func (m *taggedJSON) closeTag(p *pass) bool {
 		m.state = taggedText
 		return true
 	case lookOther:
-		p.fail()
+		m.reject(p)
 	}
 	return false
+}
+
+// reject says that the block is malformed.
+func (m *taggedJSON) reject(p *pass) {
+	if !m.lenient {
+		p.fail()
+	}
+	m.state = taggedText
 }
 
 func (m *taggedJSON) closers() []string { return m.close }
@@ -165,7 +185,7 @@ func (m *taggedJSON) closers() []string { return m.close }
 func (m *taggedJSON) emit(p *pass, end int) {
 	calls, ok := callsFromJSON(p.text[m.body.start:m.body.end], m.keys)
 	if !ok {
-		p.fail()
+		m.reject(p)
 		return
 	}
 	for _, c := range calls {

@@ -43,7 +43,7 @@ func barred(language, block, space string) *xmlGrammar {
 		blockOpen: "<" + bar + block + ">", blockClose: "</" + bar + block + ">",
 		callOpen: "<" + bar + space + "invoke name=", callClose: "</" + bar + space + "invoke>",
 		argOpen: "<" + bar + space + "parameter name=", argClose: "</" + bar + space + "parameter>",
-		header: attributeHeader, value: dsmlValue,
+		header: attributeHeader, value: dsmlValue, wrapped: true,
 	}
 }
 

@@ -25,8 +25,11 @@ type xmlGrammar struct {
 	// forgiving takes a call whose end is missing, marked as truncated;
 	// otherwise such a call is content.
 	forgiving bool
-	// strict makes a call content if the end of one of its arguments is missing.
+	// strict makes a call content if the end of one of its arguments is missing
+	// or something else than arguments stands in it.
 	strict bool
+	// wrapped unwraps arguments that a model put into one argument of its own.
+	wrapped bool
 	// tagEnd ends an opening tag; it is > if empty.
 	tagEnd string
 	// cdata reads a value that begins with <![CDATA[ to the end of that section.
@@ -49,6 +52,7 @@ type xmlMachine struct {
 	pos   int
 	first int // where the first call outside a block stands
 	call  int // where the call that is being read stands
+	body  int // where what follows its opening tag starts
 
 	inBlock bool // a block was seen, so calls outside of one do not count
 	name    string
@@ -56,6 +60,7 @@ type xmlMachine struct {
 	attrs   string
 	start   int // of the value that is being read
 	args    jsonObject
+	raw     string          // JSON in place of arguments
 	shown   strings.Builder // the arguments as far as a stream has given them out
 	inner   jsonScanner     // JSON in place of elements
 }
@@ -179,11 +184,17 @@ func (m *xmlMachine) step(p *pass) bool {
 		if i < 0 {
 			return false
 		}
+		if m.strict && (which > 1 || strings.TrimSpace(p.text[m.start:i]) != "") {
+			p.drop()
+			m.pos, m.state = i, xmlBlock
+			return true
+		}
 		switch which {
 		case 0:
 			m.pos, m.state = i+len(m.argOpen), xmlKey
 			m.start = m.pos
 		case 1:
+			m.bodyOf(p, i)
 			m.pos, m.state = i+len(m.callClose), xmlBlock
 			m.emit(p, m.pos, false)
 		case 2: // the end of this call is missing
@@ -232,6 +243,7 @@ func (m *xmlMachine) step(p *pass) bool {
 		if which == 0 {
 			m.pos += len(m.argClose)
 		}
+		m.start = m.pos
 	}
 	return true
 }
@@ -312,9 +324,14 @@ func (m *xmlMachine) tag(p *pass) bool {
 		m.key, m.attrs, m.start, m.state = name, attrs, m.pos, xmlValue
 	default:
 		m.name, m.state = name, xmlCall
-		m.args = jsonObject{}
+		m.args, m.raw = jsonObject{}, ""
 		m.shown = strings.Builder{}
+		m.body, m.start = m.pos, m.pos
 		p.begin("", name, m.call)
+		if strings.TrimSpace(attrs) == "/" { // <invoke name="NAME"/>
+			m.state = xmlBlock
+			m.emit(p, m.pos, false)
+		}
 	}
 	return true
 }
@@ -326,6 +343,7 @@ func (m *xmlMachine) setArg(p *pass, text string) {
 	if p.open == nil || again {
 		return // a repeated key is put right by the call as a whole
 	}
+	wrapper := m.wrapped && len(m.args.keys) == 1 && isWrapper(m.key)
 	separator := ", "
 	if len(m.args.keys) == 1 {
 		separator = "{"
@@ -334,12 +352,58 @@ func (m *xmlMachine) setArg(p *pass, text string) {
 	m.shown.WriteString(jsonString(m.key))
 	m.shown.WriteString(": ")
 	m.shown.WriteString(value)
-	p.grow(m.shown.String())
+	if !wrapper {
+		p.grow(m.shown.String())
+	}
+}
+
+// bodyOf takes JSON that stands in a call in place of arguments as they are.
+func (m *xmlMachine) bodyOf(p *pass, end int) {
+	if body := strings.TrimSpace(p.text[m.body:end]); len(m.args.keys) == 0 && strings.HasPrefix(body, "{") {
+		m.raw = body
+	}
+}
+
+// isWrapper reports whether a model may put all arguments into one of that name.
+func isWrapper(key string) bool { return key == "arguments" || key == "input" }
+
+// unwrapped returns the arguments that stand in a single argument that the
+// tool doesn't have, if the tool has all of them; false otherwise.
+func (m *xmlMachine) unwrapped(p *pass) (string, bool) {
+	if !m.wrapped || len(m.args.keys) != 1 || !isWrapper(m.args.keys[0]) {
+		return "", false
+	}
+	p.argTypes(m.name, "")
+	known := p.types[m.name]
+	if _, has := known[m.args.keys[0]]; has || len(known) == 0 {
+		return "", false
+	}
+	inner := m.args.values[0]
+	if inner[0] == '"' {
+		inner = unquote(inner)
+	}
+	if !isJSONObject(inner) {
+		return "", false
+	}
+	all := true
+	eachMember(trimJSONSpace(inner), func(key, _ string) bool {
+		_, all = known[key]
+		return all
+	})
+	return normalJSON(trimJSONSpace(inner)), all
 }
 
 // emit records the call, whose text ends at end.
 func (m *xmlMachine) emit(p *pass, end int, truncated bool) {
-	p.call(Call{Name: m.name, Arguments: m.args.text(), Truncated: truncated}, m.call, end)
+	c := Call{Name: m.name, Arguments: m.args.text(), Truncated: truncated}
+	if inner, ok := m.unwrapped(p); ok {
+		c.Arguments = inner
+	} else if isJSONObject(m.raw) {
+		c.Arguments = normalJSON(m.raw)
+	} else if m.raw != "" {
+		c.Arguments, c.InvalidArguments = m.raw, true
+	}
+	p.call(c, m.call, end)
 }
 
 // end records a call whose end is missing, or drops it.
