@@ -56,6 +56,8 @@ func TestRecentFormats(t *testing.T) {
 			{"sections are taken to the byte", "<function name=\"f\"><param name=\"s\"><![CDATA[ </param> &lt; <b>\n]]></param></function>", typed, []string{"null", `f {"s": " </param> &lt; <b>\n"}`}},
 			{"entities elsewhere are resolved", `<function name="f"><param name="s"> a &lt; b &amp;amp; c </param></function>`, typed, []string{"null", `f {"s": "a < b &amp; c"}`}},
 			{"values are guessed without a schema", `<function name="g"><param name="a">3</param><param name="b">[1, "x"]</param><param name="c">{'k': True}</param><param name="d">x y</param></function>`, nil, []string{"null", `g {"a": 3, "b": [1, "x"], "c": {"k": true}, "d": "x y"}`}},
+			{"tags without their space", `<functionname="f"><paramname="s">x</param></function> <function` + "\u0120" + `name="f"><param` + "\u0120" + `name="i">2</param></function>`, typed, []string{"null", `f {"s": "x"}`, `f {"i": 2}`}},
+			{"all arguments in one that the tool lacks", `<function name="f"><param name="properties">{'i': 1}</param></function><function name="f"><param name="properties">{'q': 1}</param></function>`, typed, []string{"null", `f {"i": 1}`, `f {"properties": {"q": 1}}`}},
 			{"a bad call beside a good one", `<function name="f"><param name="s">x<function name="g"></function>`, nil, []string{`<function name="f"><param name="s">x`, "g {}"}},
 			{"something else than arguments", `<function name="f"><param>x</param></function><function name="f">say <b></function><function name="g"></function>`, nil, []string{`<function name="f"><param>x</param></function><function name="f">say <b></function>`, "g {}"}},
 			plainText("a call that is cut", `<function name="f"><param name="s">x</param>`),

@@ -198,12 +198,14 @@ func muse() *xmlGrammar {
 	}
 }
 
-// miniCPM5 is the format of MiniCPM5, which has no block around calls.
+// miniCPM5 is the format of MiniCPM5, which has no block around calls. Servers
+// may lose the space in a tag or return it as the tokenizer writes it.
 func miniCPM5() *xmlGrammar {
 	return &xmlGrammar{
 		callOpen: "<function name=", callClose: "</function>",
 		argOpen: "<param name=", argClose: "</param>",
-		header: attributeHeader, cdata: true, strict: true, value: entityValue,
+		callAlso: []string{"<functionname=", "<function\u0120name="}, argAlso: []string{"<paramname=", "<param\u0120name="},
+		header: attributeHeader, cdata: true, strict: true, wrapped: true, value: entityValue,
 	}
 }
 

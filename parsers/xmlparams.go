@@ -15,6 +15,7 @@ type xmlGrammar struct {
 	blockOpen, blockClose string
 	callOpen, callClose   string   // callOpen is the part before the name
 	argOpen, argClose     string   // argOpen is the part before the key
+	callAlso, argAlso     []string // other spellings of callOpen and argOpen
 	lead, trail           []string // tokens that may stand directly before and behind a call
 	// header reads the rest of an opening tag, up to its >.
 	header func(tag string) (name string, attrs string, ok bool)
@@ -156,17 +157,19 @@ func (m *xmlMachine) step(p *pass) bool {
 		if m.blockOpen != "" {
 			markers = append([]string{m.callOpen, m.blockClose, m.blockOpen}, m.lead...)
 		}
+		also := len(markers)
+		markers = append(markers, m.callAlso...)
 		i, which := p.findAny(&m.pos, markers)
 		if i < 0 {
 			p.content(m.pos)
 			return false
 		}
-		switch which {
-		case 0:
+		switch {
+		case which == 0 || which >= also:
 			p.content(i)
-			m.pos, m.state = i+len(m.callOpen), xmlHeader
+			m.pos, m.state = i+len(markers[which]), xmlHeader
 			m.call = i
-		case 1:
+		case which == 1:
 			m.leave(i)
 		default:
 			p.mark(i, len(markers[which]))
@@ -178,11 +181,15 @@ func (m *xmlMachine) step(p *pass) bool {
 	case xmlCall:
 		markers := []string{m.argOpen, m.callClose, m.callOpen, m.blockClose}
 		if m.blockClose == "" {
-			markers = markers[:3]
+			markers = append(markers[:3], m.argAlso...)
 		}
 		i, which := p.findAny(&m.pos, markers)
 		if i < 0 {
 			return false
+		}
+		length := len(markers[which])
+		if m.blockClose == "" && which > 2 {
+			which = 0
 		}
 		if m.strict && (which > 1 || strings.TrimSpace(p.text[m.start:i]) != "") {
 			p.drop()
@@ -191,7 +198,7 @@ func (m *xmlMachine) step(p *pass) bool {
 		}
 		switch which {
 		case 0:
-			m.pos, m.state = i+len(m.argOpen), xmlKey
+			m.pos, m.state = i+length, xmlKey
 			m.start = m.pos
 		case 1:
 			m.bodyOf(p, i)
@@ -365,7 +372,7 @@ func (m *xmlMachine) bodyOf(p *pass, end int) {
 }
 
 // isWrapper reports whether a model may put all arguments into one of that name.
-func isWrapper(key string) bool { return key == "arguments" || key == "input" }
+func isWrapper(key string) bool { return key == "arguments" || key == "input" || key == "properties" }
 
 // unwrapped returns the arguments that stand in a single argument that the
 // tool doesn't have, if the tool has all of them; false otherwise.
