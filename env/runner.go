@@ -205,12 +205,13 @@ func New(opts Options) (*Runner, error) {
 }
 
 // rawTextFields adds what makes vLLM and SGLang return the text of tool calls as
-// the model wrote it: no parsing of their own, special tokens kept. The user's
-// extra_body wins.
+// the model wrote it: no parsing of their own, special tokens kept, no spaces put
+// between those. The user's extra_body wins.
 func rawTextFields(extra chat.Object) chat.Object {
 	fields := chat.Object{
 		{Key: "tool_choice", Value: json.RawMessage(`"none"`)},
 		{Key: "skip_special_tokens", Value: json.RawMessage("false")},
+		{Key: "spaces_between_special_tokens", Value: json.RawMessage("false")},
 	}
 	for _, f := range extra {
 		fields.Set(f.Key, f.Value)

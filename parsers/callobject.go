@@ -13,22 +13,45 @@ type callKeys struct {
 	verbatimString bool
 	// id takes over the member "id" where it looks like one of Mistral's.
 	id bool
+	// function accepts calls inside of {"function": …}.
+	function bool
+	// cohere reads tool_name, parameters and tool_call_id.
+	cohere bool
+	// args reads "args" in place of "arguments".
+	args bool
+	// single reads objects of one member, {NAME: ARGUMENTS}.
+	single bool
 }
 
 // callFromObject reads a call from a valid JSON object {"name": …, "arguments": …}.
 // Only top-level members count and the last of a repeated one wins. It returns
 // false when there is no usable name.
 func callFromObject(object string, keys callKeys) (Call, bool) {
+	if keys.single {
+		return callFromMember(object)
+	}
+	if keys.function {
+		if inner := memberValue(object, "function"); strings.HasPrefix(inner, "{") {
+			object = inner
+		}
+	}
+	nameKey, argsKey, idKey := "name", "arguments", "id"
+	switch {
+	case keys.cohere:
+		nameKey, argsKey, idKey = "tool_name", "parameters", "tool_call_id"
+	case keys.args:
+		argsKey = "args"
+	}
 	var name, arguments, parameters, id string
 	eachMember(object, func(key, value string) bool {
 		switch key {
-		case "name":
+		case nameKey:
 			name = value
-		case "arguments":
+		case argsKey:
 			arguments = value
 		case "parameters":
 			parameters = value
-		case "id":
+		case idKey:
 			id = value
 		}
 		return true
@@ -49,8 +72,27 @@ func callFromObject(object string, keys callKeys) (Call, bool) {
 	if keys.id && len(id) == 11 && id[0] == '"' && strings.Trim(id[1:10], alnum) == "" {
 		call.ID = id[1:10]
 	}
+	if keys.cohere && strings.HasPrefix(id, `"`) {
+		call.ID = strings.TrimSpace(unquote(id))
+	}
 	call.Arguments, call.InvalidArguments = argumentsText(arguments, keys.verbatimString)
 	return call, true
+}
+
+// callFromMember reads a call from an object {NAME: ARGUMENTS}.
+func callFromMember(object string) (Call, bool) {
+	var call Call
+	members := 0
+	eachMember(object, func(key, value string) bool {
+		members++
+		call.Name = strings.TrimSpace(key)
+		if value == "null" {
+			value = ""
+		}
+		call.Arguments, call.InvalidArguments = argumentsText(value, false)
+		return true
+	})
+	return call, members == 1 && call.Name != ""
 }
 
 // argumentsText turns the JSON value that stands for the arguments into their

@@ -74,13 +74,14 @@ func TestEventsOfASimpleStream(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %d %s%s%s", e.Kind, e.Index, e.ID, e.Name, e.Text))
 		}
 	}
-	for _, piece := range []string{"Hi", " <tool", "s> <tool_", `call>{"name": "f", "argu`, `ments": {}}`, "</tool_call>", "dropped"} {
+	for _, piece := range []string{"Hi", " <tool", "s> <tool_", `call>{"name": "f", "argu`, `ments": {}}`, "</tool_call>", "\n", "B", "ye"} {
 		note(s.Feed(piece))
 	}
 	note(s.Finish())
 	require.Equal(t, []string{
 		"content 0 Hi", "content 0  ", "content 0 <tools> ",
 		"call_start 0 call_7deb69cbf", "args 0 {}", "call_end 0 ",
+		"content 0 B", "content 0 ye",
 	}, got)
 	require.Nil(t, s.Feed("more"), "a finished stream says nothing")
 	require.Nil(t, s.Finish())

@@ -61,6 +61,9 @@ func guessedArgument(value string, types typeSet) string {
 	if types&typeString != 0 && (!ok || typeOfJSON(decoded)&admits(types) == 0) {
 		return jsonString(value)
 	}
+	if !ok && types&(typeObject|typeArray) != 0 && validJSON(`"`+trimmed+`"`) {
+		decoded, ok = decodeText(unquote(`"` + trimmed + `"`)) // JSON that was escaped once too often
+	}
 	if ok {
 		return decoded
 	}

@@ -18,6 +18,7 @@ func newDeepSeekV3() machine {
 	return &tokenMachine{
 		gates: []string{deepseekCallsBegin},
 		begin: deepseekCallBegin, sep: deepseekSep, end: deepseekCallEnd,
+		section:   []string{deepseekCallsEnd},
 		fenceOpen: "```json", fenceClose: "```",
 		header: trimmedHeader,
 	}
@@ -29,7 +30,8 @@ func newDeepSeekV31() machine {
 	return &tokenMachine{
 		gates: []string{deepseekCallsBegin},
 		begin: deepseekCallBegin, sep: deepseekSep, end: deepseekCallEnd,
-		header: trimmedHeader,
+		section: []string{deepseekCallsEnd},
+		header:  trimmedHeader,
 	}
 }
 

@@ -30,7 +30,13 @@ func TestFurtherFormats(t *testing.T) {
 			{"without both it is a string", open + dsmlCall("f", dsmlArg(`"i"`, "42")) + end, nil, []string{"null", `f {"i": "42"}`}},
 			{"strings are taken to the byte", open + dsmlCall("f", dsmlArg(`"a" string="true"`, "\n  x\n\n")) + end, nil, []string{"null", `f {"a": "\n  x\n\n"}`}},
 			{"a missing end of the section", open + dsmlCall("f", ""), nil, []string{"null", "f {}"}},
-			{"several invokes and text after them", "Hi" + open + dsmlCall("f", "") + "\n" + dsmlCall("g", "") + end + " bye", nil, []string{"Hi", "f {}", "g {}"}},
+			{"several invokes and text after them", "Hi" + open + dsmlCall("f", "") + "\n" + dsmlCall("g", "") + end + " bye", nil, []string{"Hi\nbye", "f {}", "g {}"}},
+			{"an invoke without content", open + "<" + bar + `invoke name="f"/><` + bar + `invoke name="g" />` + end, nil, []string{"null", "f {}", "g {}"}},
+			{"JSON in place of parameters", open + dsmlCall("f", "\n{'i': 1}\n") + dsmlCall("f", ` {"i":1, "o": {"k": "</x>"}} `) + end, nil, []string{"null", "f {'i': 1} (invalid)", `f {"i": 1, "o": {"k": "</x>"}}`}},
+			{"JSON behind parameters is ignored", open + dsmlCall("f", dsmlArg(`"a" string="true"`, "x")+"{}") + end, nil, []string{"null", `f {"a": "x"}`}},
+			{"all arguments in one that the tool lacks", open + dsmlCall("f", dsmlArg(`"arguments" string="false"`, `{"i": 1, "s": "x"}`)) + dsmlCall("f", dsmlArg(`"input" string="true"`, `{"i":2}`)) + end, typed, []string{"null", `f {"i": 1, "s": "x"}`, `f {"i": 2}`}},
+			{"one argument that holds others", open + dsmlCall("f", dsmlArg(`"arguments" string="false"`, `{"q": 1}`)) + dsmlCall("g", dsmlArg(`"arguments" string="false"`, `{"i": 1}`)) + end, typed, []string{"null", `f {"arguments": {"q": 1}}`, `g {"arguments": {"i": 1}}`}},
+			{"one argument that the tool has", open + dsmlCall("h", dsmlArg(`"input" string="false"`, `{"input": 1}`)) + end, []Tool{tool("h", `"input": {"type": "object"}`)}, []string{"null", `h {"input": {"input": 1}}`}},
 			plainText("an invoke that is cut is dropped", open+strings.TrimSuffix(dsmlCall("f", dsmlArg(`"a" string="true"`, "x")), "</"+bar+"invoke>")),
 			plainText("an invoke without quotes around nothing", open+"<"+bar+"invoke name=></"+bar+"invoke>"+end),
 			plainText("a name whose quote is not closed", open+"<"+bar+`invoke name="f></`+bar+"invoke>"+end),
@@ -56,7 +62,7 @@ func TestFurtherFormats(t *testing.T) {
 			{"nested text stays text", "<start_function_call>call:f{o:{k:<escape>3<escape>,l:[<escape>4<escape>]}}<end_function_call>", typed, []string{"null", `f {"o": {"k": "3", "l": ["4"]}}`}},
 			plainText("braces that do not close", "<start_function_call>call:f{a:1<end_function_call>"),
 			plainText("no call: in front", "<start_function_call>f{}<end_function_call>"),
-			{"a bad block beside a good one", "<start_function_call>call:f{a}<end_function_call><start_function_call>call:g{}<end_function_call>", nil, []string{"null", "g {}"}},
+			{"a bad block beside a good one", "<start_function_call>call:f{a}<end_function_call><start_function_call>call:g{}<end_function_call>", nil, []string{"<start_function_call>call:f{a}<end_function_call>", "g {}"}},
 		},
 		"gemma4": {
 			{"text is never decoded", `<|tool_call>call:f{a:<|"|>3<|"|>,b:<|"|>{x}, "y": ]<|"|>}<tool_call|>`, nil, []string{"null", `f {"a": "3", "b": "{x}, \"y\": ]"}`}},
@@ -70,6 +76,10 @@ func TestFurtherFormats(t *testing.T) {
 			{"all literals", "[f(a='x', b=\"y\", c=1, d=-2.50, e=True, f=false, g=None, h=null, i=[1, 'z'], j={'k': (1, 2)})]", nil, []string{"null", `f {"a": "x", "b": "y", "c": 1, "d": -2.50, "e": true, "f": false, "g": null, "h": null, "i": [1, "z"], "j": {"k": [1, 2]}}`}},
 			{"several calls over several lines", "\n[\n  f(a=1),\n  g(),\n]\n", nil, []string{"null", `f {"a": 1}`, "g {}"}},
 			{"inside the tokens", "<|python_start|>[a.b(c=1)]<|python_end|><|eot|>", nil, []string{"null", `a.b {"c": 1}`}},
+			{"the tokens in text", "See [x] and <|python_start|>[f(a=1)]<|python_end|> or\n<|python_start|>[g()]<|python_end|> bye", nil, []string{"See [x] and or\nbye", `f {"a": 1}`, "g {}"}},
+			{"the tokens behind a bracket", "[note] <|python_start|>[f(a=1)]", nil, []string{"[note]", `f {"a": 1}`}},
+			plainText("malformed calls between the tokens", "Hi <|python_start|>[f(1)]<|python_end|>"),
+			plainText("no list between the tokens", "<|python_start|>print(1)<|python_end|>"),
 			plainText("positional arguments", "[f(1)]"),
 			plainText("text before the list", "Hi [f(a=1)]"),
 			plainText("text after the list", "[f(a=1)] bye"),
@@ -83,7 +93,7 @@ func TestFurtherFormats(t *testing.T) {
 			plainText("a list that is cut", "[f(a=1), g("),
 		},
 		"olmo3": {
-			{"calls on lines", "Hi\n<function_calls>\nf(a=\"x\")\n\ng(b=null)\n</function_calls>\nbye", nil, []string{"Hi", `f {"a": "x"}`, `g {"b": null}`}},
+			{"calls on lines", "Hi\n<function_calls>\nf(a=\"x\")\n\ng(b=null)\n</function_calls>\nbye", nil, []string{"Hi\nbye", `f {"a": "x"}`, `g {"b": null}`}},
 			{"a missing end", "<function_calls>\nf(a=1)\n", nil, []string{"null", `f {"a": 1}`}},
 			plainText("one bad call spoils the others", "<function_calls>\nf(a=1)\ng(b=)\n</function_calls>"),
 			plainText("an empty block", "<function_calls>\n</function_calls>"),
@@ -109,14 +119,16 @@ func TestFurtherFormats(t *testing.T) {
 			{"the tag, and something behind the array", ` <tool_call> [{"name": "f"}, {"name": "g"}]<|end_of_text|>`, nil, []string{"null", "f {}", "g {}"}},
 			plainText("an array that is cut", `<|tool_call|>[{"name": "f"}`),
 			plainText("something else than JSON", `<tool_call> f()`),
+			plainText("an object without its array", `<tool_call> {"name": "f"}`),
 		},
 		"granite_20b_fc": {
 			{"calls that follow each other", `Hi <function_call> {"name": "f"} <function_call>{"name": "g", "arguments": {"a": 1}}`, nil, []string{"Hi", "f {}", `g {"a": 1}`}},
 			plainText("one bad call spoils the others", `<function_call> {"name": "f"} <function_call> {"nam`),
+			plainText("an array", `<function_call> [{"name": "f"}]`),
 		},
 		"phi4_mini": {
 			{"nested objects", `functools[{"name": "f", "arguments": {"a": {"b": {"c": [1]}}}}]`, nil, []string{"null", `f {"a": {"b": {"c": [1]}}}`}},
-			{"parameters in place of arguments", `Hi functools[{"name": "f", "parameters": {"a": 1}}] bye`, nil, []string{"Hi", `f {"a": 1}`}},
+			{"parameters in place of arguments", `Hi functools[{"name": "f", "parameters": {"a": 1}}] bye`, nil, []string{"Hi bye", `f {"a": 1}`}},
 			plainText("the module of that name", "import functools\nfunctools.partial(f)"),
 			plainText("an array that is cut", `functools[{"name": "f"`),
 		},
@@ -134,7 +146,7 @@ func TestFurtherFormats(t *testing.T) {
 			{"behind reasoning", "hm\n</think>\n\n\n<tool_call>\n{\"name\": \"f\"}\n</tool_call>\n", nil, []string{"hm\n</think>", "f {}"}},
 		},
 		"jamba": {
-			{"text around", `Hi <tool_calls>[{"name": "f"}, {"name": "g", "arguments": {"a": []}}]</tool_calls> bye`, nil, []string{"Hi", "f {}", `g {"a": []}`}},
+			{"text around", `Hi <tool_calls>[{"name": "f"}, {"name": "g", "arguments": {"a": []}}]</tool_calls> bye`, nil, []string{"Hi bye", "f {}", `g {"a": []}`}},
 			plainText("an array that is cut", `<tool_calls>[{"name": "f"}, `),
 		},
 		"longcat_xml": {
@@ -142,7 +154,7 @@ func TestFurtherFormats(t *testing.T) {
 		},
 		"seed_oss": {
 			{"no block", "<function=f><parameter=s>x</parameter></function>", nil, []string{"null", `f {"s": "x"}`}},
-			{"another model's block is text", "<tool_call><function=f></function></tool_call>", nil, []string{"<tool_call>", "f {}"}},
+			{"another model's block is text", "<tool_call><function=f></function></tool_call>", nil, []string{"<tool_call>\n</tool_call>", "f {}"}},
 		},
 	} {
 		f, err := Lookup(format)

@@ -59,6 +59,10 @@ func hostileTexts() []string {
 		"<\uff5cDSML\uff5cfunction_calls><\uff5cDSML\uff5cinvoke name=", "<minimax:tool_call><invoke name='f'><parameter name=\"s\">",
 		"<|channel|><|start|><|message|><|end|>", "<|start|>assistant to=f<|message|>{", "[f(", "[f(a=[(", "<function_calls>f(a='", "functools[", "<|tool_call>call:f{a:[{",
 		"</think>[", "```json\n[", "<tool_calls>[{", "<function_call><function_call>{}",
+		"<dots_function_call>{", "<function name=\"f\"><param name=\"s\"><![CDATA[", miniMaxM3Block + miniMaxM3Invoke + "\"f\">" + miniMaxM3Mark + "<a>",
+		"<|open|>tools<|sep|><|open|>call tool=\"f\"<|sep|><|open|>argument key=", "<tool_calls:x><tool_call:x>f<tool_sep:x>", "<tool_calls>[{", "<ifm|tool_call>{",
+		solarOpen + "f\n<|tool_arg:start|>", cohereOpen + "[{", apertusOpen + "[{\"f\":", messageSep + gigaChat3Role + "{", "<|action_start|> <|plugin|>{",
+		inklingMessage + "f" + inklingCall + "{", plamoCalls + plamoCall + plamoName + "f" + plamoNameEnd + plamoArgs, lfm2Open + "[f(", "to=user<|message|>" + museCalls,
 		"<tool_call>f\n<arg_key>i</arg_key>\n<arg_value>0x1F</arg_value></tool_call>", "\u00a0<tool_call>\u3000{\"name\":\"f\"}\u3000</tool_call>",
 	}
 }
@@ -93,3 +97,25 @@ func FuzzParseJamba(f *testing.F)          { fuzzFormat(f, "jamba") }
 func FuzzParsePhi4Mini(f *testing.F)       { fuzzFormat(f, "phi4_mini") }
 func FuzzParseXLAM(f *testing.F)           { fuzzFormat(f, "xlam") }
 func FuzzParseErnie45(f *testing.F)        { fuzzFormat(f, "ernie45") }
+func FuzzParseDeepSeekV41(f *testing.F)    { fuzzFormat(f, "deepseek_v4_1") }
+func FuzzParseGigaChat35(f *testing.F)     { fuzzFormat(f, "gigachat35") }
+func FuzzParseDots(f *testing.F)           { fuzzFormat(f, "dots") }
+func FuzzParseMuseGlimmer(f *testing.F)    { fuzzFormat(f, "muse_glimmer") }
+func FuzzParseMiniCPM5(f *testing.F)       { fuzzFormat(f, "minicpm5") }
+func FuzzParseMiMo(f *testing.F)           { fuzzFormat(f, "mimo") }
+func FuzzParseMiniMaxM3(f *testing.F)      { fuzzFormat(f, "minimax_m3") }
+func FuzzParseKimiK3(f *testing.F)         { fuzzFormat(f, "kimi_k3") }
+func FuzzParseHyV3(f *testing.F)           { fuzzFormat(f, "hy_v3") }
+func FuzzParseHyV4(f *testing.F)           { fuzzFormat(f, "hy_v4") }
+func FuzzParseK2Horizon(f *testing.F)      { fuzzFormat(f, "k2_horizon") }
+func FuzzParsePoolsideV1(f *testing.F)     { fuzzFormat(f, "poolside_v1") }
+func FuzzParseSpark25(f *testing.F)        { fuzzFormat(f, "spark25") }
+func FuzzParseIQuestQ1(f *testing.F)       { fuzzFormat(f, "iquest_q1") }
+func FuzzParseSolarOpen2(f *testing.F)     { fuzzFormat(f, "solar_open2") }
+func FuzzParseCohereCommand4(f *testing.F) { fuzzFormat(f, "cohere_command4") }
+func FuzzParseApertus(f *testing.F)        { fuzzFormat(f, "apertus") }
+func FuzzParseGigaChat3(f *testing.F)      { fuzzFormat(f, "gigachat3") }
+func FuzzParseInternLM(f *testing.F)       { fuzzFormat(f, "internlm") }
+func FuzzParseInkling(f *testing.F)        { fuzzFormat(f, "inkling") }
+func FuzzParsePlamo3(f *testing.F)         { fuzzFormat(f, "plamo3") }
+func FuzzParseLFM2(f *testing.F)           { fuzzFormat(f, "lfm2") }

@@ -28,6 +28,8 @@ func newGemma4() machine {
 	return &gemmaMachine{open: "<|tool_call>", close: "<tool_call|>", quote: `<|"|>`}
 }
 
+func (m *gemmaMachine) closers() []string { return nil }
+
 func (m *gemmaMachine) scan(p *pass) {
 	for {
 		if !m.inside {
@@ -36,7 +38,7 @@ func (m *gemmaMachine) scan(p *pass) {
 				p.content(m.pos)
 				return
 			}
-			p.mark(i)
+			p.mark(i, len(m.open))
 			m.pos = i + len(m.open)
 			m.start, m.inside = m.pos, true
 		}
@@ -48,14 +50,14 @@ func (m *gemmaMachine) scan(p *pass) {
 			}
 			end, next = len(p.text), len(p.text)
 		}
-		m.block(p, p.text[m.start:end])
+		m.block(p, span{m.start, end}, next)
 		m.pos, m.inside = next, false
 	}
 }
 
-// block reads call:NAME{…}.
-func (m *gemmaMachine) block(p *pass, body string) {
-	body, ok := strings.CutPrefix(strings.TrimSpace(body), "call:")
+// block reads call:NAME{…}, which ends at next with its closing tag.
+func (m *gemmaMachine) block(p *pass, s span, next int) {
+	body, ok := strings.CutPrefix(strings.TrimSpace(p.text[s.start:s.end]), "call:")
 	brace := strings.IndexByte(body, '{')
 	if !ok || brace < 0 {
 		return
@@ -67,7 +69,7 @@ func (m *gemmaMachine) block(p *pass, body string) {
 	r := gemmaReader{gemmaMachine: m, pass: p, tool: name, text: body, pos: brace}
 	args, ok := r.object(nil, 0)
 	if ok && strings.TrimSpace(body[r.pos:]) == "" {
-		p.call(Call{Name: name, Arguments: string(args)})
+		p.call(Call{Name: name, Arguments: string(args)}, s.start, next)
 	}
 }
 

@@ -29,9 +29,9 @@ func glmCases() []parseCase {
 		plainText("a block of white space", "<tool_call>\n \n</tool_call>"),
 		{"the template's layout", call("f", "a", "x y"), nil, []string{"null", `f {"a": "x y"}`}},
 		{"no arguments", call("f"), nil, []string{"null", "f {}"}},
-		{"text before, between and after", " Hi.\n" + call("f") + " and " + call("g") + " bye", nil, []string{"Hi.", "f {}", "g {}"}},
+		{"text before, between and after", " Hi.\n" + call("f") + " and " + call("g") + " bye", nil, []string{"Hi.\nand bye", "f {}", "g {}"}},
 		{"three calls, one function twice", call("f", "a", "1") + call("g") + "\n" + call("f", "a", "2"), nil, []string{"null", `f {"a": 1}`, "g {}", `f {"a": 2}`}},
-		{"an unclosed block behind a good one", call("f") + "<tool_call>g\n<arg_key>", nil, []string{"null", "f {}"}},
+		{"an unclosed block behind a good one", call("f") + "<tool_call>g\n<arg_key>", nil, []string{"<tool_call>g\n<arg_key>", "f {}"}},
 		{"white space around the name goes", call(" f  ", "a", "1"), nil, []string{"null", `f {"a": 1}`}},
 		{"white space around keys goes", call("f", " a\n", "1"), nil, []string{"null", `f {"a": 1}`}},
 		{"order stays and the last of a repeated key wins", call("f", "z", "1", "a", "2", "z", "3"), nil, []string{"null", `f {"z": 3, "a": 2}`}},
@@ -55,8 +55,9 @@ func glmCases() []parseCase {
 func TestGLM45(t *testing.T) {
 	runCases(t, "glm45", append(glmCases(),
 		plainText("a name without its newline", "<tool_call>f</tool_call>"),
+		parseCase{"newlines written as two characters", `<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>`, nil, []string{"null", `f {"a": 1}`}},
 		plainText("GLM-4.7's layout is not read", "<tool_call>f<arg_key>a</arg_key><arg_value>x\ny</arg_value></tool_call>"),
-		parseCase{"a bad block beside a good one", "<tool_call>f</tool_call><tool_call>g\n</tool_call>", nil, []string{"null", "g {}"}},
+		parseCase{"a bad block beside a good one", "<tool_call>f</tool_call><tool_call>g\n</tool_call>", nil, []string{"<tool_call>f</tool_call>", "g {}"}},
 	))
 }
 
@@ -78,6 +79,9 @@ func TestGuessedArgumentsFollowTheSchema(t *testing.T) {
 		{`{"type": "integer"}`, `many`, `"many"`},
 		{`{"type": "boolean"}`, `False`, `false`},
 		{`{"type": "object"}`, `{'a': 1}`, `{"a": 1}`},
+		{`{"type": "object"}`, `{\"a\": \"b\"}`, `{"a": "b"}`},
+		{`{"type": "array"}`, `[{\"a\": 1}]`, `[{"a": 1}]`},
+		{`{"type": "string"}`, `{\"a\": 1}`, `"{\\\"a\\\": 1}"`},
 		{`{"type": ["string", "null"]}`, `null`, `null`},
 		{`{"type": ["string", "null"]}`, `42`, `"42"`},
 		{`{"anyOf": [{"type": "string"}, {"type": "integer"}]}`, `42`, `42`},

@@ -40,6 +40,8 @@ const (
 
 func newHarmony() machine { return &harmonyMachine{} }
 
+func (m *harmonyMachine) closers() []string { return []string{harmonyCall, harmonyEnd, harmonyReturn} }
+
 func (m *harmonyMachine) scan(p *pass) {
 	for m.step(p) {
 	}
@@ -71,7 +73,7 @@ func (m *harmonyMachine) step(p *pass) bool {
 		}
 		m.pos += len(harmonyMessage)
 		if m.name = harmonyRecipient(p.text[m.start:i]); m.name != "" {
-			p.mark(m.start)
+			p.mark(m.start, m.pos-m.start)
 			m.state = harmonyBody
 		}
 	case harmonyBody:
@@ -84,7 +86,7 @@ func (m *harmonyMachine) step(p *pass) bool {
 		if ok && p.text[at] == '{' {
 			m.value.reset(at)
 			m.state = harmonyValue
-			p.begin("", m.name)
+			p.begin("", m.name, at)
 		}
 	case harmonyValue:
 		switch p.read(&m.value) {
@@ -150,7 +152,7 @@ func (m *harmonyMachine) plain(p *pass) bool {
 
 // emit records the call whose arguments end at end.
 func (m *harmonyMachine) emit(p *pass, end int, truncated bool) {
-	p.call(verbatimCall("", m.name, p.text[m.start:end], truncated))
+	p.call(verbatimCall("", m.name, p.text[m.start:end], truncated), m.start, end)
 	m.state = harmonyText
 }
 

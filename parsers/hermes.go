@@ -19,12 +19,12 @@ func newTagged(open, close string) func() machine {
 
 // newGranite reads the array of Granite 3.0 and 3.1, which has no end marker.
 func newGranite() machine {
-	return &taggedJSON{open: []string{"<|tool_call|>", "<tool_call>"}}
+	return &taggedJSON{open: []string{"<|tool_call|>", "<tool_call>"}, only: '['}
 }
 
 // newGranite20b reads the repeated objects of Granite 20B function calling.
 func newGranite20b() machine {
-	return &taggedJSON{open: []string{"<function_call>"}, repeat: true}
+	return &taggedJSON{open: []string{"<function_call>"}, repeat: true, only: '{'}
 }
 
 // newPhi4 reads the array of Phi-4-mini, which follows the word functools.

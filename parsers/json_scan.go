@@ -43,12 +43,6 @@ const (
 // span is a piece of the text, end exclusive.
 type span struct{ start, end int }
 
-// jsonFrame is an open bracket.
-type jsonFrame struct {
-	open   int
-	object bool
-}
-
 // jsonScanner finds the end of one JSON value and checks the grammar of RFC
 // 8259 on the way. It can stop at any byte and go on when more text is there,
 // so that a value fed byte by byte costs no more than one fed whole.
@@ -58,16 +52,12 @@ type jsonScanner struct {
 	back  jsonState // where to return to after an escape: inString or inKey
 	hex   int       // hexadecimal digits still missing
 	rest  string    // rest of a literal
-	stack []jsonFrame
-	// track collects the outermost objects completed so far, for a caller who
-	// wants to know what was readable inside a value that turned out broken.
-	track   bool
-	objects []span
+	stack []bool    // the open brackets; true is {
 }
 
 // reset makes the scanner read a new value that starts at pos.
 func (s *jsonScanner) reset(pos int) {
-	*s = jsonScanner{pos: pos, stack: s.stack[:0], track: s.track, objects: s.objects[:0]}
+	*s = jsonScanner{pos: pos, stack: s.stack[:0]}
 }
 
 // number reports whether the value may end here because it is a complete number.
@@ -162,13 +152,13 @@ func (s *jsonScanner) scan(text string) scanResult {
 			}
 			s.state = wantValue
 		case wantNext:
-			top := s.stack[len(s.stack)-1]
+			object := s.stack[len(s.stack)-1]
 			switch {
-			case c == ',' && top.object:
+			case c == ',' && object:
 				s.state = wantKey
 			case c == ',':
 				s.state = wantValue
-			case c == '}' && top.object, c == ']' && !top.object:
+			case c == '}' && object, c == ']' && !object:
 				s.pos++
 				if s.closeBracket() {
 					return scanDone
@@ -214,7 +204,7 @@ func (s *jsonScanner) begin(c byte) bool {
 		if len(s.stack) >= maxJSONDepth {
 			return false
 		}
-		s.stack = append(s.stack, jsonFrame{open: s.pos, object: c == '{'})
+		s.stack = append(s.stack, c == '{')
 		s.state = wantFirstItem
 		if c == '{' {
 			s.state = wantFirstKey
@@ -294,14 +284,7 @@ func (s *jsonScanner) valueEnd() bool {
 
 // closeBracket leaves the innermost bracket, whose last byte is just before pos.
 func (s *jsonScanner) closeBracket() bool {
-	top := s.stack[len(s.stack)-1]
 	s.stack = s.stack[:len(s.stack)-1]
-	if s.track && top.object {
-		for len(s.objects) > 0 && s.objects[len(s.objects)-1].start > top.open {
-			s.objects = s.objects[:len(s.objects)-1]
-		}
-		s.objects = append(s.objects, span{top.open, s.pos})
-	}
 	return s.valueEnd()
 }
 

@@ -17,7 +17,8 @@ func newKimiK2() machine {
 	return &tokenMachine{
 		gates: []string{kimiSectionBegin, "<|tool_call_section_begin|>"},
 		begin: kimiCallBegin, sep: kimiArgsBegin, end: kimiCallEnd,
-		header: kimiHeader,
+		section: []string{kimiSectionEnd, "<|tool_call_section_end|>"},
+		header:  kimiHeader,
 	}
 }
 

@@ -1,144 +1,175 @@
 package parsers
 
-import (
-	"slices"
-)
+import "strings"
 
 // llamaMachine reads calls that are bare JSON objects in the text:
 //
 //	<|python_tag|>{"name": "f", "parameters": {"a": 1}}; {"name": "g", …}
 //
-// Any object with a name and parameters or arguments is a call. Other objects
-// are passed over whole, so that what is nested in them is never a call. A {
-// that starts no valid object is prose.
+// Any object with a name and parameters or arguments is a call, unless it
+// stands inside other braces: what is nested in another object, in prose in
+// braces or in malformed JSON such as {{…}} is never a call.
 type llamaMachine struct {
 	pos      int
 	scanning bool // an object that starts at pos is being read
 	value    jsonScanner
-	failed   []failedScan
+
+	depth   int  // braces that were opened outside of complete objects
+	strings bool // they are of JSON that broke, so braces in strings don't count
+	quoted  bool
 }
 
-// failedScan is what reading an object taught about the objects inside of it
-// before it turned out broken. Without that, every { of a broken text would be
-// read to the end again.
-type failedScan struct {
-	end      int    // what lies behind was not seen
-	complete []span // objects that are fine by themselves, in order
-	broken   []int  // starts of objects that break where the outer one does
-}
+const (
+	llamaTag   = "<|python_tag|>"
+	llamaStart = "<|python_start|>"
+	llamaEnd   = "<|python_end|>"
+)
 
-func newLlama3JSON() machine {
-	return &llamaMachine{value: jsonScanner{track: true}}
-}
+func newLlama3JSON() machine { return &llamaMachine{} }
+
+// closers are what separates calls, and the end of a list of them.
+func (m *llamaMachine) closers() []string { return []string{";", ",", "]", llamaEnd} }
 
 func (m *llamaMachine) scan(p *pass) {
-	for {
-		if !m.scanning && !m.search(p) {
-			return
-		}
-		if !m.scanning {
-			continue
-		}
-		switch p.read(&m.value) {
-		case scanMore:
-			if !p.final {
-				return
-			}
-			m.learn()
-		case scanBad:
-			m.learn()
-		case scanDone:
-			m.scanning = false
-			m.object(p, span{m.pos, m.value.pos})
-		}
+	for m.step(p) {
 	}
 }
 
-// search goes on to the next object and starts to read it, or takes it from
-// what is known already. It returns false when more text is needed.
+// step takes one step and returns false when more text is needed.
+func (m *llamaMachine) step(p *pass) bool {
+	switch {
+	case !m.scanning && m.depth == 0:
+		return m.search(p)
+	case !m.scanning:
+		return m.nested(p)
+	}
+	switch p.read(&m.value) {
+	case scanMore:
+		if p.final {
+			m.broken(p)
+		}
+		return p.final
+	case scanBad:
+		m.broken(p)
+	case scanDone:
+		m.object(p)
+	}
+	return true
+}
+
+// search goes on to the next object and starts to read it. It returns false
+// when more text is needed.
 func (m *llamaMachine) search(p *pass) bool {
-	i := p.indexAny(m.pos, "{<")
+	i := p.indexAny(m.pos, "{<[")
 	if i < 0 {
 		m.pos = len(p.text)
 		p.content(m.pos)
 		return false
 	}
 	m.pos += i
-	if p.text[m.pos] == '<' {
-		markers := []string{"<|python_tag|>", "<|python_start|>"}
-		switch found, which := p.look(m.pos, markers...); {
-		case found == lookFound:
-			p.mark(m.pos)
-			m.pos += len(markers[which])
-		case found == lookMore && !p.final:
-			p.content(m.pos)
-			return false
-		default:
-			m.pos++
-		}
-		return true
-	}
-	if rest := p.text[m.pos+1:]; rest != "" && rest[0] != '"' && rest[0] != '}' && !isJSONSpace(rest[0]) {
-		m.pos++ // prose, by far the most frequent case
-		return true
-	}
-	known, broken := m.recall()
-	switch {
-	case known.end > 0:
-		m.object(p, known)
-	case broken:
+	switch p.text[m.pos] {
+	case '<':
+		return m.tag(p)
+	case '[': // a list of calls perhaps
+		p.mark(m.pos, 1)
 		m.pos++
-	default:
+		return true
+	}
+	p.content(m.pos)
+	rest := p.text[m.pos+1:]
+	if rest == "" && !p.final {
+		return false
+	}
+	if rest != "" && rest[0] != '"' && rest[0] != '}' && !isJSONSpace(rest[0]) {
+		m.pos++ // prose, by far the most frequent case
+		m.depth = 1
+		return true
+	}
+	m.value.reset(m.pos)
+	m.scanning = true
+	return true
+}
+
+// tag reads what may be a marker. Behind one, no brace before it counts.
+func (m *llamaMachine) tag(p *pass) bool {
+	markers := []string{llamaTag, llamaStart}
+	switch found, which := p.look(m.pos, markers...); {
+	case found == lookFound:
+		p.mark(m.pos, len(markers[which]))
+		m.pos += len(markers[which])
+		m.depth, m.strings, m.quoted = 0, false, false
+	case found == lookMore && !p.final:
 		p.content(m.pos)
-		m.value.reset(m.pos)
-		m.scanning = true
+		return false
+	default:
+		m.pos++
 	}
 	return true
 }
 
-// learn keeps what the failed scan has seen and goes behind its first byte.
-func (m *llamaMachine) learn() {
-	f := failedScan{end: m.value.pos, complete: slices.Clone(m.value.objects)}
-	for _, frame := range m.value.stack {
-		if frame.object && frame.open > m.pos {
-			f.broken = append(f.broken, frame.open)
+// nested goes on to where the open braces are closed.
+func (m *llamaMachine) nested(p *pass) bool {
+	for m.depth > 0 {
+		chars := "{}<"
+		if m.strings {
+			chars = `{}<"\`
 		}
+		i := p.indexAny(m.pos, chars)
+		if i < 0 {
+			m.pos = len(p.text)
+			p.content(m.pos)
+			return false
+		}
+		m.pos += i
+		switch c := p.text[m.pos]; {
+		case c == '<':
+			return m.tag(p)
+		case c == '\\':
+			if m.quoted && m.pos+1 == len(p.text) && !p.final {
+				return false
+			}
+			if m.quoted {
+				m.pos = min(m.pos+1, len(p.text)-1)
+			}
+		case c == '"':
+			m.quoted = !m.quoted
+		case m.quoted:
+		case c == '{':
+			m.depth++
+		default:
+			m.depth--
+		}
+		m.pos++
 	}
+	m.strings, m.quoted = false, false
+	return true
+}
+
+// broken goes behind JSON that turned out malformed, into the braces it opened,
+// or to a tag inside of it.
+func (m *llamaMachine) broken(p *pass) {
 	m.scanning = false
-	m.pos++
-	if len(f.complete) > 0 || len(f.broken) > 0 {
-		m.failed = append(m.failed, f)
+	p.work += m.value.pos - m.pos
+	if tag := strings.Index(p.text[m.pos:m.value.pos], llamaTag); tag >= 0 {
+		m.pos += tag
+		return
+	}
+	m.pos = m.value.pos
+	m.strings = true
+	m.quoted = m.value.state == inString || m.value.state == inKey || m.value.state == inEscape || m.value.state == inHex
+	for _, object := range m.value.stack {
+		if object {
+			m.depth++
+		}
 	}
 }
 
-// recall looks up what failed scans know about the object at pos: its span if
-// it is complete, or that it is broken.
-func (m *llamaMachine) recall() (span, bool) {
-	m.failed = slices.DeleteFunc(m.failed, func(f failedScan) bool { return f.end <= m.pos })
-	for i := range m.failed {
-		f := &m.failed[i]
-		for len(f.complete) > 0 && f.complete[0].start < m.pos {
-			f.complete = f.complete[1:]
-		}
-		for len(f.broken) > 0 && f.broken[0] < m.pos {
-			f.broken = f.broken[1:]
-		}
-		if len(f.complete) > 0 && f.complete[0].start == m.pos {
-			return f.complete[0], false
-		}
-		if len(f.broken) > 0 && f.broken[0] == m.pos {
-			return span{}, true
-		}
-	}
-	return span{}, false
-}
-
-// object takes the complete object s as a call if it is one, and goes behind it.
-func (m *llamaMachine) object(p *pass, s span) {
-	call, ok := callFromObject(p.text[s.start:s.end], callKeys{parameters: true, required: true})
+// object takes the complete object as a call if it is one, and goes behind it.
+func (m *llamaMachine) object(p *pass) {
+	start, end := m.pos, m.value.pos
+	m.pos, m.scanning = end, false
+	call, ok := callFromObject(p.text[start:end], callKeys{parameters: true, required: true})
 	if ok {
-		p.mark(s.start)
-		p.call(call)
+		p.call(call, start, end)
 	}
-	m.pos = s.end
 }

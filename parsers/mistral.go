@@ -39,6 +39,8 @@ const (
 
 func newMistral() machine { return &mistralMachine{} }
 
+func (m *mistralMachine) closers() []string { return nil }
+
 func (m *mistralMachine) scan(p *pass) {
 	for m.step(p) {
 	}
@@ -53,7 +55,7 @@ func (m *mistralMachine) step(p *pass) bool {
 			p.content(m.pos)
 			return false
 		}
-		p.mark(i)
+		p.mark(i, len(mistralCalls))
 		m.segment(i + len(mistralCalls))
 	case mistralMode:
 		at, ok := p.skipSpace(m.pos)
@@ -69,8 +71,10 @@ func (m *mistralMachine) step(p *pass) bool {
 	case mistralSkip:
 		i := p.find(&m.pos, mistralCalls)
 		if i < 0 {
+			p.content(m.pos)
 			return false
 		}
+		p.mark(i, len(mistralCalls))
 		m.segment(i + len(mistralCalls))
 	case mistralArray:
 		return m.arrayForm(p)
@@ -101,7 +105,7 @@ func (m *mistralMachine) segment(at int) {
 	m.pos, m.seg, m.state = at, at, mistralMode
 }
 
-// arrayForm reads the JSON of the array form. What follows it is ignored.
+// arrayForm reads the JSON of the array form. What follows it is content.
 func (m *mistralMachine) arrayForm(p *pass) bool {
 	switch p.read(&m.value) {
 	case scanMore:
@@ -120,7 +124,7 @@ func (m *mistralMachine) arrayForm(p *pass) bool {
 			if c.ID != "" && !p.ids.claim(c.ID) {
 				c.ID = ""
 			}
-			p.call(c)
+			p.call(c, m.start, m.pos)
 		}
 	}
 	return true
@@ -165,7 +169,7 @@ func (m *mistralMachine) header(p *pass) bool {
 	m.start = m.pos
 	m.value.reset(m.pos)
 	m.state = mistralValue
-	p.begin(m.id, m.name)
+	p.begin(m.id, m.name, m.seg)
 	return true
 }
 
@@ -197,7 +201,7 @@ func (m *mistralMachine) malformed(p *pass) bool {
 
 // emit records the call whose arguments end at end.
 func (m *mistralMachine) emit(p *pass, end int, truncated bool) {
-	p.call(verbatimCall(m.id, m.name, p.text[m.start:end], truncated))
+	p.call(verbatimCall(m.id, m.name, p.text[m.start:end], truncated), m.seg, end)
 	m.pos, m.state = end, mistralSkip
 }
 

@@ -10,21 +10,21 @@ func furtherFormats() []*Format {
 func xmlFormats() []*Format {
 	return []*Format{
 		{
-			name: "deepseek_v3_2", aliases: []string{"deepseek_v32"},
+			name: "deepseek_v3_2", aliases: []string{"deepseek_v32", "deepseekv32"},
 			description: `<｜DSML｜function_calls><｜DSML｜invoke name="…"><｜DSML｜parameter name="…" string="true">`,
 			models:      "DeepSeek-V3.2",
 			machine:     newXML(deepSeekV32), valueText: jsonValueText,
 			render: renderXML(deepSeekV32(), dsmlLayout(deepSeekV32())), results: dsmlResults,
 		},
 		{
-			name:        "deepseek_v4",
+			name: "deepseek_v4", aliases: []string{"deepseekv4"},
 			description: "the same as deepseek_v3_2 inside <｜DSML｜tool_calls>",
 			models:      "DeepSeek-V4",
 			machine:     newXML(deepSeekV4), valueText: jsonValueText,
 			render: renderXML(deepSeekV4(), dsmlLayout(deepSeekV4())),
 		},
 		{
-			name: "minimax_m2", description: `<minimax:tool_call><invoke name="…"><parameter name="…">value</parameter></invoke></minimax:tool_call>`,
+			name: "minimax_m2", aliases: []string{"minimax-m2"}, description: `<minimax:tool_call><invoke name="…"><parameter name="…">value</parameter></invoke></minimax:tool_call>`,
 			models:  "MiniMax-M2, M2.1",
 			machine: newXML(miniMaxM2), valueText: jsonValueText,
 			render: renderXML(miniMaxM2(), miniMaxLayout()), results: joined("<response>", "</response>", "\n"),
@@ -46,7 +46,7 @@ func xmlFormats() []*Format {
 			name: "longcat_xml", description: "glm45 with tags that begin with longcat_",
 			models:  "LongCat-Flash-Lite, LongCat 2.0",
 			machine: newLongcatXML, valueText: jsonValueText,
-			render:  renderGLM(glm("longcat_"), "\n", "\n", "\n"),
+			render:  renderGLM(glm("longcat_"), evenGLM("\n", "\n", "\n")),
 			results: joined("<longcat_tool_response>\n", "\n</longcat_tool_response>", "\n"),
 		},
 		{
@@ -81,11 +81,11 @@ func xmlFormats() []*Format {
 func jsonFormats() []*Format {
 	return []*Format{
 		{
-			name: "gpt_oss", aliases: []string{"harmony", "openai"},
+			name: "gpt_oss", aliases: []string{"harmony", "openai", "gpt-oss"},
 			description: "<|channel|>commentary to=functions.name <|constrain|>json<|message|>{…}<|call|>",
 			models:      "gpt-oss-20b, gpt-oss-120b",
 			machine:     newHarmony, render: renderHarmony, results: perTurn(harmonyResult),
-			plain: func(text string) string { _, rest := harmonySplit(text); return rest },
+			split: harmonySplit, framed: true,
 		},
 		{
 			name: "granite", description: `<|tool_call|>[{"name": …, "arguments": {…}}] or the same behind <tool_call>`,
@@ -99,16 +99,16 @@ func jsonFormats() []*Format {
 			results: joined("<tool_response>\n", "\n</tool_response>", "\n"),
 		},
 		{
-			name: "granite_20b_fc", description: `<function_call> {"name": …, "arguments": {…}}, repeated`,
+			name: "granite_20b_fc", aliases: []string{"granite-20b-fc"}, description: `<function_call> {"name": …, "arguments": {…}}, repeated`,
 			models:  "Granite-20B-FunctionCalling",
 			machine: newGranite20b, render: renderTagged("<function_call> ", "", "", " "),
 		},
 		{
-			name: "hunyuan_a13b", aliases: []string{"hunyuan"},
+			name:        "hunyuan_a13b",
 			description: `<tool_calls>[{"name": …, "arguments": {…}}]</tool_calls>`,
 			models:      "Hunyuan-A13B",
 			machine:     newTagged("<tool_calls>", "</tool_calls>"), render: renderArray("<tool_calls>", "</tool_calls>", ""),
-			results: joined("<tool_response>", "</tool_response>", ""),
+			frames: hunyuanFrames(), results: joined("<tool_response>", "</tool_response>", ""),
 		},
 		{
 			name: "jamba", description: "the same as hunyuan_a13b",
@@ -130,6 +130,7 @@ func jsonFormats() []*Format {
 			name: "ernie45", description: "the same as hermes, behind </think>",
 			models:  "ERNIE 4.5 Thinking",
 			machine: newHermes, render: renderTagged("<tool_call>\n", "\n</tool_call>\n", "\n\n\n", ""),
+			frames: ernieFrames(),
 		},
 	}
 }

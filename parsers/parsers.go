@@ -37,8 +37,10 @@ type Call struct {
 
 // Parsed is one response taken apart.
 type Parsed struct {
-	// Content is the text before the first call with outer white space removed,
-	// nil when that is empty. Without calls it is the whole text, unchanged.
+	// Content is the text before, between and after the calls, nil if that is
+	// only white space. Outer white space is removed, so is white space directly
+	// behind a call; a newline parts pieces that would run together. Without
+	// calls it is the whole text, unchanged.
 	Content *string `json:"content"`
 	// Calls are in the order of the text.
 	Calls []Call `json:"calls"`
@@ -136,7 +138,7 @@ func Assemble(events []Event) Parsed {
 }
 
 // parsed applies the content rules: the whole text without calls, the trimmed
-// text before the first call or nil with calls.
+// text around the calls or nil with calls.
 func parsed(content string, calls []Call) Parsed {
 	if len(calls) == 0 {
 		return Parsed{Content: &content, Calls: []Call{}}

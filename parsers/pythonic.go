@@ -12,9 +12,12 @@ import "strings"
 //	</function_calls>
 //
 // The first is taken only where it is the whole response, since a list in prose
-// looks alike. All calls are read at the end or none.
+// looks alike; between <|python_start|> and <|python_end|> it may stand anywhere.
+// All calls of a wrapping are read at its end or none.
 type pythonicMachine struct {
-	tagged bool // the second wrapping
+	open, close string // the tags of the second wrapping
+	list        bool   // the calls between the tags are a list, as in the first
+	json        bool   // they may be a list of JSON objects too
 
 	state pythonicState
 	pos   int
@@ -33,11 +36,20 @@ const (
 const (
 	olmoOpen  = "<function_calls>"
 	olmoClose = "</function_calls>"
+	lfm2Open  = "<|tool_call_start|>"
+	lfm2Close = "<|tool_call_end|>"
 )
 
 func newPythonic() machine { return &pythonicMachine{} }
 
-func newOlmo3() machine { return &pythonicMachine{tagged: true} }
+func newOlmo3() machine { return &pythonicMachine{open: olmoOpen, close: olmoClose} }
+
+// newLFM2 reads the calls of LFM2, a list between tokens.
+func newLFM2() machine {
+	return &pythonicMachine{open: lfm2Open, close: lfm2Close, list: true, json: true}
+}
+
+func (m *pythonicMachine) closers() []string { return nil }
 
 func (m *pythonicMachine) scan(p *pass) {
 	for m.step(p) {
@@ -48,14 +60,14 @@ func (m *pythonicMachine) scan(p *pass) {
 func (m *pythonicMachine) step(p *pass) bool {
 	switch m.state {
 	case pythonicText:
-		if m.tagged {
-			i, _ := p.findAny(&m.pos, []string{olmoOpen})
+		if m.open != "" {
+			i, _ := p.findAny(&m.pos, []string{m.open})
 			if i < 0 {
 				p.content(m.pos)
 				return false
 			}
-			p.mark(i)
-			m.pos = i + len(olmoOpen)
+			p.mark(i, len(m.open))
+			m.pos = i + len(m.open)
 			m.start, m.state = m.pos, pythonicCalls
 			return true
 		}
@@ -71,20 +83,14 @@ func (m *pythonicMachine) step(p *pass) bool {
 
 // opening expects [ at the beginning of the response.
 func (m *pythonicMachine) opening(p *pass) bool {
-	const tag = "<|python_start|>"
 	at, ok := p.skipSpace(m.pos)
 	m.pos = at
 	if !ok {
 		return false
 	}
-	switch found, _ := p.look(at, tag); {
-	case found == lookFound:
-		m.pos = at + len(tag)
-	case found == lookMore && !p.final:
-		return false
-	case p.text[at] != '[':
-		m.give(p)
-	default:
+	if p.text[at] != '[' {
+		m.tagged()
+	} else {
 		m.start, m.pos, m.state = at+1, at+1, pythonicFirst
 	}
 	return true
@@ -97,46 +103,68 @@ func (m *pythonicMachine) first(p *pass) bool {
 		case isNameByte(c) || c == '.' || isJSONSpace(c):
 			m.pos++
 		case c == '(':
-			p.mark(0)
 			m.state = pythonicCalls
 			return true
 		default:
-			m.give(p)
+			m.tagged()
 			return true
 		}
 	}
 	return false
 }
 
-// give lets the whole response pass as content.
-func (m *pythonicMachine) give(p *pass) {
-	m.state = pythonicDone
-	p.unmark()
+// tagged takes lists between tags from here on, since the response is not one.
+func (m *pythonicMachine) tagged() {
+	m.open, m.close, m.list = llamaStart, llamaEnd, true
+	m.state = pythonicText
 }
 
 // calls reads all the calls once their text is complete.
 func (m *pythonicMachine) calls(p *pass) bool {
-	end := len(p.text)
-	if m.tagged {
-		if i := p.find(&m.pos, olmoClose); i >= 0 {
-			end = i
+	end, next := len(p.text), len(p.text)
+	if m.open != "" {
+		if i := p.find(&m.pos, m.close); i >= 0 {
+			end, next = i, i+len(m.close)
 		} else if !p.final {
 			return false
 		}
 	} else if !p.final {
 		return false
 	}
-	r := literalReader{text: p.text[m.start:end], json: true}
-	calls, ok := r.calls(!m.tagged)
+	calls, ok := m.read(p.text[m.start:end])
 	m.state = pythonicDone
 	if !ok {
 		p.fail()
 		return false
 	}
+	start := m.start
+	if m.open == "" {
+		start = 0
+	}
 	for _, c := range calls {
-		p.call(c)
+		p.call(c, start, next)
+	}
+	if m.pos = next; m.open != "" {
+		m.state = pythonicText
 	}
 	return true
+}
+
+// read reads what holds the calls.
+func (m *pythonicMachine) read(text string) ([]Call, bool) {
+	if m.list {
+		body := strings.TrimSpace(text)
+		if m.json && validJSON(body) {
+			calls, ok := callsFromJSON(body, callKeys{parameters: true})
+			return calls, ok && len(calls) > 0
+		}
+		var opened bool
+		if text, opened = strings.CutPrefix(body, "["); !opened {
+			return nil, false
+		}
+	}
+	r := literalReader{text: text, json: true}
+	return r.calls(m.list || m.open == "")
 }
 
 // calls reads calls up to the end of the text: separated by commas and ended by
@@ -169,7 +197,7 @@ func (r *literalReader) calls(list bool) ([]Call, bool) {
 // rest reports whether nothing but tokens that end a turn is left.
 func (r *literalReader) rest() bool {
 	left := r.text[r.pos:]
-	for _, token := range []string{"<|python_end|>", "<|eot|>", "<|eom|>", "<|eot_id|>", "<|eom_id|>"} {
+	for _, token := range []string{llamaEnd, "<|eot|>", "<|eom|>", "<|eot_id|>", "<|eom_id|>"} {
 		left = strings.ReplaceAll(left, token, "")
 	}
 	return strings.TrimSpace(left) == ""

@@ -5,9 +5,9 @@ import "strings"
 // TagPair are the tags around a block of reasoning.
 type TagPair struct{ Open, Close string }
 
-// ReasoningTags returns the tags of all known models: <think> (DeepSeek, Qwen,
-// GLM, Kimi, MiniMax, …), [THINK] (Mistral), <longcat_think>, <seed:think> and
-// Gemma's thought channel.
+// ReasoningTags returns the tags of all known models, <think> first. Models
+// that mark their reasoning in other ways are not among them, see
+// [LookupReasoning].
 func ReasoningTags() []TagPair {
 	return []TagPair{
 		{"<think>", "</think>"},
@@ -15,6 +15,16 @@ func ReasoningTags() []TagPair {
 		{"<longcat_think>", "</longcat_think>"},
 		{"<seed:think>", "</seed:think>"},
 		{"<|channel>thought\n", "<channel|>"},
+		{"<mm:think>", "</mm:think>"},
+		{"\u25c1think\u25b7", "\u25c1/think\u25b7"},
+		{"<|open|>think<|sep|>", "<|close|>think<|sep|>"},
+		{"<|START_THINKING|>", "<|END_THINKING|>"},
+		{"<|inner_prefix|>", "<|inner_suffix|>"},
+		{"<ifm|think>", "</ifm|think>"},
+		{"<ifm|think_fast>", "</ifm|think_fast>"},
+		{"<ifm|think_faster>", "</ifm|think_faster>"},
+		{"<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"},
+		{"<|think:start|>", "<|think:end|>"},
 	}
 }
 
@@ -26,11 +36,17 @@ func ToolMarkers() []string {
 		kimiSectionBegin, "<|tool_call_section_begin|>", "<seed:tool_call>", "<minimax:tool_call>",
 		deepSeekV32().blockOpen, deepSeekV4().blockOpen, step3().blockOpen, olmoOpen,
 		"<start_function_call>", "<|tool_call>", "<|tool_call|>", "<tool_calls>", "<function_call>",
+		deepSeekV41().blockOpen, gigaChat35().blockOpen, dots().blockOpen, kimiK3().blockOpen, museCalls, miniMaxM3Block,
+		lfm2Open, "<|action_start|>", gigaChat3Call, cohereOpen, apertusOpen, inklingCall, plamoCalls,
+		solarOpen, "<iquest_tool_call>", "<ifm|tool_calls>", "<ifm|tool_call>", "<tool_calls:",
 	}
 }
 
 // ReasoningConfig says how reasoning is told from the rest of a response.
 type ReasoningConfig struct {
+	// Format is how the model marks its reasoning. Nil means that Tags decide, or
+	// the tool-call format if it marks reasoning in a way of its own.
+	Format *ReasoningFormat
 	// Tags are the tags that may be used; the first that occurs decides. None
 	// means [ReasoningTags].
 	Tags []TagPair
@@ -48,6 +64,9 @@ type ReasoningConfig struct {
 // results are trimmed where they were cut apart; without reasoning the rest is
 // the text unchanged.
 func SplitReasoning(text string, c ReasoningConfig) (reasoning, rest string) {
+	if c.Format != nil {
+		return c.Format.apply(text, c, SplitReasoning)
+	}
 	s, ok := newReasoningSplit(text, c)
 	if !ok {
 		return "", text
@@ -59,12 +78,22 @@ func SplitReasoning(text string, c ReasoningConfig) (reasoning, rest string) {
 }
 
 // SplitReasoning is the package's SplitReasoning with what is known of the
-// format: a closing tag that stands in the arguments of a call is data, and
-// gpt_oss marks its reasoning by channels.
+// format: a closing tag that stands in the arguments of a call is data, some
+// formats mark reasoning by channels or blocks, and some put tags around the
+// answer, which are taken off too.
 func (f *Format) SplitReasoning(text string, c ReasoningConfig) (reasoning, rest string) {
-	if f.plain != nil {
-		return harmonySplit(text)
+	switch {
+	case c.Format != nil:
+		return c.Format.apply(text, c, f.splitTags)
+	case f.split != nil:
+		return f.split(text)
 	}
+	reasoning, rest = f.splitTags(text, c)
+	return reasoning, unframe(rest, f.frames)
+}
+
+// splitTags cuts at the tags, but for those in the arguments of calls.
+func (f *Format) splitTags(text string, c ReasoningConfig) (reasoning, rest string) {
 	s, ok := newReasoningSplit(text, c)
 	if !ok || s.close < 0 {
 		return SplitReasoning(text, c)
@@ -151,19 +180,21 @@ func (s reasoningSplit) marker(from int, c ReasoningConfig) int {
 }
 
 // firstOf returns the position of the first of the words at or after from and
-// which one it is, -1 when there is none. All words begin with < or [.
+// which one it is, -1 when there is none.
 func firstOf(text string, from int, words []string) (int, int) {
-	for {
-		i := strings.IndexAny(text[from:], "<[")
-		if i < 0 {
-			return -1, -1
+	var begins [256]bool
+	for _, w := range words {
+		begins[w[0]] = true
+	}
+	for ; from < len(text); from++ {
+		if !begins[text[from]] {
+			continue
 		}
-		from += i
 		for which, w := range words {
 			if strings.HasPrefix(text[from:], w) {
 				return from, which
 			}
 		}
-		from++
 	}
+	return -1, -1
 }

@@ -80,7 +80,8 @@ func TestHarmonyReasoningIsTheAnalysisChannel(t *testing.T) {
 }
 
 func FuzzSplitReasoning(f *testing.F) {
-	for _, text := range []string{"", "<think>a</think>b", "a</think>b", "[THINK]", "<think><tool_call>", "<|channel|>analysis<|message|>a<|end|>b"} {
+	for _, text := range []string{"", "<think>a</think>b", "a</think>b", "[THINK]", "<think><tool_call>", "<|channel|>analysis<|message|>a<|end|>b",
+		"<mm:think>a</mm:think>b", "a<|close|>response<|sep|>b", "<think:x>a</think:x>b", "to=self<|message|>a<|eom|>b", "<|content_thinking|>a<|end_message|>b", "Here is my thought process:a Here's my response:b"} {
 		f.Add(text, true)
 		f.Add(text, false)
 	}
@@ -90,16 +91,24 @@ func FuzzSplitReasoning(f *testing.F) {
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, text string, opened bool) {
 		c := ReasoningConfig{Opened: opened}
-		for name, split := range map[string]func(string, ReasoningConfig) (string, string){
-			"tags": SplitReasoning, "hermes": hermes.SplitReasoning, "harmony": harmony.SplitReasoning,
-		} {
+		splits := map[string]func(string, ReasoningConfig) (string, string){
+			"tags": SplitReasoning, "hermes": hermes.SplitReasoning, "openai_gptoss": harmony.SplitReasoning,
+		}
+		for _, r := range AllReasoning() {
+			splits[r.Name()] = func(text string, c ReasoningConfig) (string, string) {
+				c.Format = r
+				return SplitReasoning(text, c)
+			}
+		}
+		for name, split := range splits {
 			reasoning, rest := split(text, c)
-			if len(reasoning)+len(rest) > len(text)+2 {
+			if len(reasoning)+len(rest) > len(text)+2 && name != "minimax_m2_append_think" {
 				t.Fatalf("%s makes %q and %q of %q", name, reasoning, rest, text)
 			}
 			for _, part := range []string{reasoning, rest} {
 				for _, word := range strings.Fields(part) {
-					if name != "harmony" && !strings.Contains(text, word) {
+					joins := name == "openai_gptoss" || name == "inkling" || name == "muse_glimmer" || name == "minimax_m2_append_think"
+					if !joins && !strings.Contains(text, word) {
 						t.Fatalf("%s invents %q for %q", name, word, text)
 					}
 				}

@@ -1,7 +1,6 @@
 package parsers
 
 import (
-	"fmt"
 	"io"
 	"strings"
 )
@@ -21,9 +20,12 @@ type Format struct {
 	// valueText writes a value the way the format does, where it has no types;
 	// nil where values are JSON.
 	valueText func(value string) string
-	// plain removes the markup of messages that are no calls, where a format
-	// marks those too.
-	plain func(text string) string
+	// split takes off the reasoning and the markup of the answer, where a format
+	// has other markup for them than tags.
+	split func(text string) (reasoning, rest string)
+	// frames are tags around the answer; framed says that Render writes them.
+	frames []frame
+	framed bool
 }
 
 var _ Parser = (*Format)(nil)
@@ -50,21 +52,24 @@ func (f *Format) WithRandom(r io.Reader) *Format {
 
 // Parse implements [Parser].
 func (f *Format) Parse(text string, tools []Tool) Parsed {
-	p := f.pass(tools)
+	m := f.machine()
+	p := f.pass(m, tools)
 	p.text, p.final = text, true
-	f.machine().scan(&p)
+	m.scan(&p)
+	p.close()
 	return p.result()
 }
 
 // Stream implements [Parser].
 func (f *Format) Stream(tools []Tool) Stream {
-	s := &textStream{machine: f.machine(), pass: f.pass(tools)}
+	m := f.machine()
+	s := &textStream{machine: m, pass: f.pass(m, tools)}
 	s.pass.stream = true
 	return s
 }
 
-func (f *Format) pass(tools []Tool) pass {
-	return pass{tools: tools, cut: -1, ids: ids{random: f.random, style: f.ids}}
+func (f *Format) pass(m machine, tools []Tool) pass {
+	return pass{tools: tools, tail: m.closers(), ids: ids{random: f.random, style: f.ids}}
 }
 
 // All returns every format, the ones most models use first.
@@ -95,15 +100,22 @@ func Lookup(name string) (*Format, error) {
 			}
 		}
 	}
-	names := Names()
-	hint := ""
-	if near := nearest(name, names); near != "" {
-		hint = fmt.Sprintf(", did you mean %q?", near)
-	}
-	return nil, &UnknownError{Name: name, message: fmt.Sprintf("unknown tool-call parser %q%s (available: %s)", name, hint, strings.Join(names, ", "))}
+	return nil, unknownName("tool-call parser", name, Names(), Absent())
 }
 
-// UnknownError is the error of [Lookup] for a name that no format has.
+// Absent returns names of other servers for which there is no format, with the
+// reason and what to do instead.
+func Absent() map[string]string {
+	return map[string]string{
+		"hf":          "it reads the model's response template from its tokenizer; name the format of the model's calls instead",
+		"minimax":     "the format of MiniMax-M1 is not supported; MiniMax-M2 and M3 are minimax_m2 and minimax_m3",
+		"json":        "a bare JSON array of calls is xlam, bare JSON objects are llama3_json",
+		"passthrough": "leave the tool-call parser out, or set env.parse_tool_calls to never",
+	}
+}
+
+// UnknownError is the error of [Lookup] and [LookupReasoning] for a name that
+// nothing has.
 type UnknownError struct {
 	// Name is what was looked up.
 	Name    string

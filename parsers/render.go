@@ -64,8 +64,8 @@ func (f *Format) RenderResults(results []Result) ([]string, error) {
 
 // verify reads text back and says where it differs from what was to be written.
 func (f *Format) verify(text, content string, calls []Call, tools []Tool) error {
-	if f.plain != nil {
-		text = f.plain(text)
+	if f.framed {
+		_, text = f.SplitReasoning(text, ReasoningConfig{})
 	}
 	got := f.Parse(text, tools)
 	if len(got.Calls) != len(calls) {

@@ -131,9 +131,11 @@ func deepseekV3Results(results []Result) []string {
 type xmlLayout struct {
 	before, between string // after content; between blocks or, inside one, calls
 	one             bool   // all calls share one block
+	tight           bool   // no newlines behind opening and before closing tags
+	bare            bool   // no block around the calls
 	text            func(value string) string
 	// open and key are the opening tags of a call and of an argument.
-	open func(name string) string
+	open func(index int, name string) string
 	key  func(key, value string) string
 	// valueEnd precedes the closing tag of an argument, argEnd follows it.
 	valueEnd, argEnd string
@@ -145,41 +147,62 @@ type xmlLayout struct {
 func renderXML(g *xmlGrammar, l xmlLayout) renderFunc {
 	return func(b *strings.Builder, content string, calls []Call) {
 		separate(b, content, l.before)
+		newline := "\n"
+		if l.tight {
+			newline = ""
+		}
 		for i, c := range calls {
 			if i > 0 {
 				b.WriteString(l.between)
 			}
-			if i == 0 || !l.one {
-				b.WriteString(g.blockOpen + "\n")
+			if !l.bare && (i == 0 || !l.one) {
+				b.WriteString(g.blockOpen + newline)
 			}
-			b.WriteString(l.prefix + l.open(c.Name) + "\n")
+			b.WriteString(l.prefix + l.open(i+1, c.Name) + newline)
 			eachMember(normalJSON(c.Arguments), func(key, value string) bool {
 				b.WriteString(l.key(key, value) + l.text(value) + l.valueEnd + g.argClose + l.argEnd)
 				return true
 			})
 			b.WriteString(g.callClose + l.suffix)
-			if !l.one || i == len(calls)-1 {
-				b.WriteString("\n" + g.blockClose)
+			if !l.bare && (!l.one || i == len(calls)-1) {
+				b.WriteString(newline + g.blockClose)
 			}
 		}
 	}
 }
 
-// renderGLM writes the format of glm; gap stands between the elements.
-func renderGLM(g *glmMachine, before, between, gap string) renderFunc {
+// glmLayout says what stands between the elements of a call.
+type glmLayout struct {
+	before, between  string // after content; between calls
+	name, key, value string // after the name, a key and a value
+}
+
+// evenGLM puts the same between all elements.
+func evenGLM(before, between, gap string) glmLayout {
+	return glmLayout{before: before, between: between, name: gap, key: gap, value: gap}
+}
+
+// renderGLM writes the calls of a glmMachine.
+func renderGLM(g *glmMachine, l glmLayout) renderFunc {
 	return func(b *strings.Builder, content string, calls []Call) {
-		separate(b, content, before)
+		separate(b, content, l.before)
 		for i, c := range calls {
 			if i > 0 {
-				b.WriteString(between)
+				b.WriteString(l.between)
 			}
-			b.WriteString(g.open + c.Name + gap)
+			if i == 0 && len(g.sections) > 0 {
+				b.WriteString(g.sections[0] + l.between)
+			}
+			b.WriteString(g.open + c.Name + g.sep + l.name)
 			eachMember(normalJSON(c.Arguments), func(key, value string) bool {
-				b.WriteString(g.keyOpen + key + g.keyClose + gap)
-				b.WriteString(g.valueOpen + jsonValueText(value) + g.valueClose + gap)
+				b.WriteString(g.keyOpen + key + g.keyClose + l.key)
+				b.WriteString(g.valueOpen + jsonValueText(value) + g.valueClose + l.value)
 				return true
 			})
 			b.WriteString(g.close)
+		}
+		if len(g.sections) > 0 {
+			b.WriteString(l.between + g.sections[1])
 		}
 	}
 }

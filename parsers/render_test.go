@@ -86,7 +86,7 @@ func inexpressible(format string, calls []Call, content string) bool {
 		eachMember(c.Arguments, func(key, value string) bool {
 			switch {
 			case value[0] != '"':
-			case format == "minimax_m2", format == "step3": // values are trimmed
+			case format == "minimax_m2", format == "step3", format == "dots": // values are trimmed
 				text := unquote(value)
 				lost = lost || strings.TrimSpace(text) != text
 			}
@@ -116,14 +116,18 @@ func TestRenderedCallsParseBack(t *testing.T) {
 					return
 				}
 				require.NoError(t, err)
-				if f.plain != nil {
-					text = f.plain(text)
+				if f.framed {
+					_, text = f.SplitReasoning(text, ReasoningConfig{})
 				}
 				got := f.Parse(text, tools)
 				require.Equal(t, parsed(content, calls).Content, got.Content)
 				require.Len(t, got.Calls, len(calls))
 				for i, c := range got.Calls {
 					require.Equal(t, calls[i].Name, c.Name)
+					if f.Name() == "minimax_m3" { // values without a schema are text, nested ones too
+						require.True(t, f.sameArguments(calls[i].Arguments, c.Arguments), "%s in %q", c.Arguments, text)
+						continue
+					}
 					require.Equal(t, calls[i].Arguments, c.Arguments, "in %q", text)
 				}
 				checkInvariants(t, f, text, tools)

@@ -30,6 +30,7 @@ func (s *textStream) Finish() []Event {
 	p.final = true
 	s.advance()
 	p.drop()
+	p.close()
 	switch plain := p.failed || len(p.calls) == 0; {
 	case plain && p.started == 0:
 		p.give(len(p.text))

@@ -12,6 +12,7 @@ type tokenMachine struct {
 	gates      []string // any of them opens the section
 	begin, sep string
 	end        string
+	section    []string // tokens that end the section
 	// fenceOpen and fenceClose stand around the arguments, besides white space.
 	// Where a format has them, the name is between SEPARATOR and fenceOpen.
 	fenceOpen, fenceClose string
@@ -21,6 +22,7 @@ type tokenMachine struct {
 
 	state tokenState
 	pos   int
+	body  int    // where the text behind BEGIN starts
 	start int    // of the header, later of the arguments
 	stop  int    // the end of arguments that are complete JSON
 	head  string // the header
@@ -44,6 +46,8 @@ const (
 	tokenPlain                     // inside arguments that are not JSON
 )
 
+func (m *tokenMachine) closers() []string { return m.section }
+
 func (m *tokenMachine) scan(p *pass) {
 	for m.step(p) {
 	}
@@ -58,15 +62,20 @@ func (m *tokenMachine) step(p *pass) bool {
 			p.content(m.pos)
 			return false
 		}
-		p.mark(i)
+		p.mark(i, len(m.gates[which]))
 		m.pos, m.state = i+len(m.gates[which]), tokenBetween
 	case tokenBetween:
-		i := p.find(&m.pos, m.begin)
+		markers := append([]string{m.begin}, m.gates...)
+		i, which := p.findAny(&m.pos, markers)
 		if i < 0 {
+			p.content(m.pos)
 			return false
 		}
-		m.pos = i + len(m.begin)
-		m.start, m.state = m.pos, tokenHeader
+		p.mark(i, len(markers[which]))
+		if m.pos = i + len(markers[which]); which == 0 {
+			m.start, m.state = m.pos, tokenHeader
+			m.body = m.pos
+		}
 	case tokenHeader:
 		i, which := p.findAny(&m.pos, []string{m.sep, m.begin, m.end})
 		if i < 0 {
@@ -144,7 +153,7 @@ func (m *tokenMachine) arguments(p *pass) bool {
 		m.value.reset(m.pos)
 		m.state = tokenValue
 		if m.known {
-			p.begin(m.id, m.name)
+			p.begin(m.id, m.name, m.body)
 		}
 	}
 	return true
@@ -211,7 +220,7 @@ func (m *tokenMachine) emit(p *pass, args string) {
 		}
 		m.id, m.name = p.ids.unique(id), name
 	}
-	p.call(verbatimCall(m.id, m.name, args, false))
+	p.call(verbatimCall(m.id, m.name, args, false), m.body, m.pos)
 }
 
 // findFence returns the position of fence or of one of the markers, whichever

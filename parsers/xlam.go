@@ -8,7 +8,6 @@ import "strings"
 type xlamMachine struct {
 	state xlamState
 	pos   int
-	mark  int // where content ends if calls follow
 	value jsonScanner
 }
 
@@ -22,6 +21,8 @@ const (
 )
 
 func newXLAM() machine { return &xlamMachine{} }
+
+func (m *xlamMachine) closers() []string { return []string{"```", "</tool_call>"} }
 
 func (m *xlamMachine) scan(p *pass) {
 	for m.step(p) {
@@ -59,13 +60,13 @@ func (m *xlamMachine) step(p *pass) bool {
 				m.state = xlamSearch
 				return true
 			}
-			p.mark(m.mark)
 			for _, c := range calls {
-				p.call(c)
+				p.call(c, m.pos, m.value.pos)
 			}
 			m.state = xlamDone
 		}
 	case xlamDone:
+		p.content(len(p.text))
 		return false
 	}
 	return true
@@ -90,11 +91,10 @@ func (m *xlamMachine) search(p *pass) bool {
 		m.pos++
 		return true
 	}
-	m.mark = m.pos
-	m.pos += len(words[which])
-	if which == 0 { // the reasoning stays in the content
-		m.mark = m.pos
+	if which > 0 { // the reasoning stays in the content
+		p.mark(m.pos, len(words[which]))
 	}
+	m.pos += len(words[which])
 	m.state = xlamStart
 	return true
 }

@@ -258,8 +258,8 @@ func (c *batchCommand) resolve(s *session, flags []config.Flag) (*config.Resolve
 		File:         c.File,
 		Flags:        flags,
 		Environments: batchEnvironments(),
-		Parsers:      parsers.Names(),
-		ServerTypes:  serverTypes(), EmbeddedServers: []string{replayScheme},
+		Parsers:      parsers.Names(), AbsentParsers: parsers.Absent(),
+		ServerTypes: serverTypes(), EmbeddedServers: []string{replayScheme},
 		Backends:  backends(),
 		LookupEnv: s.app.Getenv,
 	})

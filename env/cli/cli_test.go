@@ -167,7 +167,9 @@ func TestARawTextServerIsReadByTheConfiguredParser(t *testing.T) {
 	requests := server.Requests()
 	body := requests[len(requests)-1].Body
 	require.Equal(t, "none", gjson.GetBytes(body, "tool_choice").String())
-	require.False(t, gjson.GetBytes(body, "skip_special_tokens").Bool())
+	for _, field := range []string{"skip_special_tokens", "spaces_between_special_tokens"} {
+		require.Equal(t, "false", gjson.GetBytes(body, field).Raw, field)
+	}
 	require.NotEmpty(t, gjson.GetBytes(body, "tools").Array())
 }
 
@@ -351,7 +353,7 @@ func TestInformationalCommandsTeach(t *testing.T) {
 		{[]string{"envs"}, []string{"terminal-test"}},
 		{[]string{"envs", "terminal-test"}, []string{"eval_items", "max_agent_turns", "base_url"}},
 		{[]string{"tools"}, []string{"terminal", "read_file", "todo", "toolsets"}},
-		{[]string{"parsers"}, []string{"hermes", "kimi_k2", "glm47"}},
+		{[]string{"parsers"}, []string{"hermes", "kimi_k2", "glm47", "granite-20b-fc", "kimi_k3", "REASONING", "deepseek-r1"}},
 		{[]string{"config", "--config", "quick.yaml"}, []string{"eval_items: all", "quick.yaml:3", "default"}},
 		{[]string{"evaluate", "--config", "quick.yaml", "--dry-run"}, []string{"8 rollouts", "nothing was run"}},
 		{[]string{"version"}, []string{"hermes-env"}},
@@ -388,7 +390,48 @@ func TestParseReadsStandardInputWholeAndStreamed(t *testing.T) {
 	code, stdout, stderr := p.run("parse", "--parser", "qwen3_coder", "--tools", "tools.json")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Equal(t, `{"n": 7}`, gjson.Get(stdout, "calls.0.arguments").String())
+	code, _, stderr = p.run("parse", "--parser", "hf")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "response template")
 	code, _, stderr = p.run("parse", "--parser", "qwen3_coder", "--tools", "missing.json")
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "missing.json")
+}
+
+func TestParse_TakesReasoningOff(t *testing.T) {
+	p := newProgram(t)
+	const call = `<tool_call>{"name": "f", "arguments": {}}</tool_call>`
+	for _, test := range []struct {
+		name, text string
+		args       []string
+		want       string
+	}{
+		{"not asked for", "<think>hm</think>" + call, nil, `{"content": "<think>hm</think>", "calls": 1}`},
+		{"by the tags of all models", "<think>" + call + "</think>Hi " + call + " bye", []string{"--reasoning", "auto"}, `{"reasoning": "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>", "content": "Hi bye", "calls": 1}`},
+		{"without any", "Hi", []string{"--reasoning", "auto"}, `{"reasoning": "", "content": "Hi", "calls": 0}`},
+		{"by the tags of another model", "[THINK]hm[/THINK]" + call, []string{"--reasoning", "deepseek_v3"}, `{"reasoning": "", "content": "[THINK]hm[/THINK]", "calls": 1}`},
+		{"by a name", "[THINK]hm[/THINK]" + call, []string{"--reasoning", "mistral"}, `{"reasoning": "hm", "content": null, "calls": 1}`},
+		{"opened by the prompt", "hm " + call, []string{"--reasoning", "deepseek-r1"}, `{"reasoning": "hm", "content": null, "calls": 1}`},
+		{"streamed", "<think>hm</think>Hi " + call, []string{"--reasoning", "auto", "--stream"}, `{"reasoning": "hm", "content": "Hi", "calls": 1}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p.stdin = test.text
+			code, stdout, stderr := p.run(append([]string{"parse", "--parser", "hermes"}, test.args...)...)
+			require.Equal(t, cli.ExitOK, code, stderr)
+			var got map[string]any
+			require.NoError(t, json.Unmarshal([]byte(stdout), &got))
+			got["calls"] = len(got["calls"].([]any))
+			text, err := json.Marshal(got)
+			require.NoError(t, err)
+			require.JSONEq(t, test.want, string(text))
+		})
+	}
+	p.stdin = "<think>hm</think>" + call
+	code, stdout, _ := p.run("parse", "--parser", "hermes", "--reasoning", "auto", "--events")
+	require.Equal(t, cli.ExitOK, code)
+	require.Equal(t, `{"kind":"reasoning","text":"hm"}`, strings.SplitN(stdout, "\n", 2)[0])
+	code, _, stderr := p.run("parse", "--parser", "hermes", "--reasoning", "qwen-3")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, `did you mean "qwen3"?`)
+	require.Contains(t, stderr, "auto")
 }

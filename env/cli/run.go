@@ -51,6 +51,7 @@ func (f *configFlagSet) load(s *session, mode config.Mode, withoutKeys bool, mor
 		Flags:            flags,
 		Environments:     s.app.configEnvironments(),
 		Parsers:          parsers.Names(),
+		AbsentParsers:    parsers.Absent(),
 		ServerTypes:      serverTypes(),
 		EmbeddedServers:  []string{replayScheme},
 		Backends:         backends(),

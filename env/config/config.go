@@ -59,9 +59,12 @@ type Options struct {
 	Flags        []Flag        // in the order given; the last of a name wins
 	Environments []Environment // those to choose from; a single one needs no naming
 
-	Parsers     []string // names tool_call_parser may have; nil accepts any
-	ServerTypes []string // server types the program speaks; nil is openai
-	Backends    []string // sandbox backends the program has; nil is local
+	Parsers []string // names tool_call_parser may have; nil accepts any
+	// AbsentParsers are names of other servers that tool_call_parser can't have,
+	// with the reason.
+	AbsentParsers map[string]string
+	ServerTypes   []string // server types the program speaks; nil is openai
+	Backends      []string // sandbox backends the program has; nil is local
 	// EmbeddedServers are words base_url may be, alone or followed by a colon and
 	// more, for servers the program starts itself, such as "replay". They get no key.
 	EmbeddedServers []string

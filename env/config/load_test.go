@@ -48,7 +48,7 @@ func plainEnvironment() Environment { return Environment{Name: "terminal-test"} 
 // options returns options for the two environments above, without any variables.
 func options() Options {
 	return Options{Environments: []Environment{demo(), plainEnvironment()}, WorkDir: os.DevNull,
-		Parsers: []string{"hermes", "mistral", "qwen"}, EmbeddedServers: []string{"replay"}, AllowUnsupported: false}
+		Parsers: []string{"hermes", "mistral", "qwen"}, AbsentParsers: map[string]string{"hf": "it reads a template"}, EmbeddedServers: []string{"replay"}, AllowUnsupported: false}
 }
 
 func vars(pairs ...string) func(string) (string, bool) {

@@ -147,6 +147,8 @@ func TestProblemsNameTheirPlaceAndSayWhatToDo(t *testing.T) {
 				`x.yaml:10:21: env.terminal_backend: "docker" is not available in this build; there is local`,
 				`x.yaml:11:21: env.tool_call_parser: no such value "hermess"; did you mean "hermes"?`,
 			}},
+		{"a parser of another server that can't be had", demoEnv + "env:\n  tool_call_parser: hf\n", nil,
+			[]string{`x.yaml:4:21: env.tool_call_parser: there is no parser "hf": it reads a template`}},
 		{"values that are text to some and booleans to others", demoEnv + "env:\n  extra_body: {a: yes, b: 'yes', c: .inf, d: 010}\n", nil,
 			[]string{
 				`x.yaml:4:19: env.extra_body: yes is text to some YAML readers and a boolean to others; write true or false, or put it in quotes`,

@@ -44,7 +44,9 @@ func (l *loader) validate() {
 		l.reject("env.tool_result_overrides", "read_file can't be named: its results are never replaced, because reading the file again would only be replaced again")
 	}
 	l.validateWord("env.terminal_backend", e.TerminalBackend, l.Backends, []string{"local", "docker", "modal", "ssh", "singularity", "daytona", "koyeb", "kubernetes"})
-	if l.Parsers != nil {
+	if why := l.AbsentParsers[e.ToolCallParser]; why != "" {
+		l.reject("env.tool_call_parser", fmt.Sprintf("there is no parser %q: %s", e.ToolCallParser, why))
+	} else if l.Parsers != nil {
 		l.validateWord("env.tool_call_parser", e.ToolCallParser, l.Parsers, nil)
 	} else if e.ToolCallParser == "" {
 		l.reject("env.tool_call_parser", "want the name of a parser, got nothing")
