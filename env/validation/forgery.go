@@ -40,6 +40,9 @@ const (
 	classTampered  = "tampered"
 )
 
+// needless says why a control that passes, and what it is the control of, show nothing.
+const needless = "the tests pass without the programs that it replaces"
+
 // maxForgeryTampering bounds the entries of a record that a detail has.
 const maxForgeryTampering = 3
 
@@ -48,11 +51,13 @@ const maxForgeryTampering = 3
 // A forgery that was cancelled, or is missing, makes the error ErrUnfinished.
 func (v *Verdict) JudgeForgeries(rollouts []*trajectories.Rollout) error {
 	byName := map[string]*trajectories.Rollout{}
+	controls := map[string]bool{}
 	for _, r := range rollouts {
 		if r.Outcome == trajectories.OutcomeCancelled {
 			return ErrUnfinished
 		}
 		byName[gjson.GetBytes(r.Metadata, forgeryName).String()] = r
+		controls[gjson.GetBytes(r.Metadata, forgeryControl).String()] = true
 		v.Seconds += r.Timings.Total
 		if v.At.Before(r.FinishedAt) {
 			v.At = r.FinishedAt.UTC()
@@ -61,6 +66,9 @@ func (v *Verdict) JudgeForgeries(rollouts []*trajectories.Rollout) error {
 	var passedNames []string
 	for _, r := range rollouts {
 		f := judgeForgery(r, byName, v)
+		if controls[f.Name] && f.Result == ForgeryPassed {
+			f.Result, f.Detail = ForgeryUntried, needless
+		}
 		if f.Result == ForgeryPassed {
 			passedNames = append(passedNames, f.Name)
 		}
@@ -87,7 +95,7 @@ func judgeForgery(r *trajectories.Rollout, all map[string]*trajectories.Rollout,
 	case r.Error != nil && r.Error.Class == classForgery:
 		f.Result, f.Detail = ForgeryUntried, shorten(r.Error.Message)
 	case control != nil && (passed(control) || control.Score == nil && control.Error == nil):
-		f.Result, f.Detail = ForgeryUntried, "the tests pass without the programs that it replaces"
+		f.Result, f.Detail = ForgeryUntried, needless
 	case v.Kind == Trivial:
 		f.Result, f.Detail = ForgeryUntried, "doing nothing passes"
 	case slices.ContainsFunc(r.Tampering, func(t trajectories.Tampering) bool { return t.Active }), r.Error != nil && r.Error.Class == classTampered:
