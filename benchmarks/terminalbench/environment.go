@@ -32,6 +32,8 @@ type Environment struct {
 	dataset datasetInfo
 	next    int
 
+	loaded loadedTasks // tasks whose tests loaded the agent's code
+
 	runDir     string // where this run is recorded
 	restoreDir string // where the run that is scored again is recorded
 }

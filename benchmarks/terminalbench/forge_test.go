@@ -115,7 +115,7 @@ func TestForgeries_GetNoRewardInPythonTasks(t *testing.T) {
 	forgeryTasks(t, b.root, true)
 	// What does not depend on Python is tried on the shell task.
 	b.tried = func(f env.Forgery) bool {
-		for _, word := range []string{"python", "pytest", "conftest", "custom", "path-file", "patched", "modules", "test-files", "add-", "in-process", "trace", "race", "shared", "control", "tools"} {
+		for _, word := range []string{"python", "pytest", "conftest", "custom", "path-file", "patched", "modules", "test-files", "add-", "in-process", "trace", "race", "shared", "control", "tools", "limited"} {
 			if strings.Contains(f.Name, word) {
 				return true
 			}

@@ -106,6 +106,7 @@ func (e *Environment) verify(ctx context.Context, t *task, p part, result *agent
 		v.keepArtifacts(ctx)
 	}
 	score.Tampering = v.tampering()
+	e.loaded.add(t.name, v.report.Loaded)
 	details, bad := chat.Marshal(v.report)
 	if bad != nil {
 		return score, fmt.Errorf("encode what the verifier found: %w", bad)
