@@ -28,7 +28,7 @@ func TestOneSessionHoldsTheTokensOfAllStagesOfARollout(t *testing.T) {
 			client, err := model.NewSGLang(model.Server{BaseURL: server.URL, Model: "mock"})
 			require.NoError(t, err)
 			defer client.CloseIdleConnections()
-			local, err := tokens.Open(dir)
+			local, err := tokens.Open(dir, "")
 			require.NoError(t, err)
 
 			h := newHarness(t, nil)

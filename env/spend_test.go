@@ -20,7 +20,7 @@ func TestTokenExactSessionsArePaidForLikeOtherRequests(t *testing.T) {
 		func(s model.Server) (model.Client, error) { return model.NewSGLang(s) })
 	require.NoError(t, err)
 	defer pool.CloseIdleConnections()
-	local, err := tokens.Open(dir)
+	local, err := tokens.Open(dir, "")
 	require.NoError(t, err)
 	h := newHarness(t, nil)
 	h.change = func(o *env.Options) {

@@ -24,13 +24,15 @@ type (
 	filterExpr struct {
 		of   expr // nil within a filter block
 		name string
-		fn   filter
+		line int
+		fn   filter // nil if there is no filter of that name
 		args callArgs
 	}
 	testExpr struct {
 		of   expr
 		name string
-		fn   predicate
+		line int
+		fn   predicate // nil if there is no test of that name
 		args callArgs
 	}
 	unaryExpr struct {
@@ -112,8 +114,17 @@ type (
 		body []stmt
 	}
 	generationStmt struct{ body []stmt }
-	breakStmt      struct{}
-	continueStmt   struct{}
+	autoescapeStmt struct {
+		on   expr
+		line int
+		body []stmt
+	}
+	unavailableStmt struct { // include, import, from, extends
+		tag  string
+		line int
+	}
+	breakStmt    struct{}
+	continueStmt struct{}
 )
 
 // target is what is assigned to: a name, an attribute of a namespace, or several.

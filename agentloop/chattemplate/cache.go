@@ -11,8 +11,8 @@ import (
 // change values. The zero value is ready; one goroutine at a time may render with it.
 type Cache struct {
 	messages, tools []decoded
-	asText          bool // the messages' arguments are left as text
-	size            int  // of the text that was rendered last
+	how             preparation // of the messages
+	size            int         // of the text that was rendered last
 }
 
 // decoded is a value and the bytes it was decoded from, which it keeps alive so that no
@@ -29,14 +29,14 @@ func (d *decoded) is(raw json.RawMessage) bool {
 // roomToGrow is by how much a text may outgrow the last one before it is moved.
 const roomToGrow = 8 << 10
 
-// message decodes the message at a place of the conversation.
-func (c *Cache) message(i int, raw json.RawMessage, argumentsAsText bool) (value, error) {
-	if c != nil && i < len(c.messages) && c.messages[i].is(raw) && c.asText == argumentsAsText {
+// message decodes and prepares the message at a place of the conversation.
+func (c *Cache) message(i int, raw json.RawMessage, how preparation) (value, error) {
+	if c != nil && i < len(c.messages) && c.messages[i].is(raw) && c.how == how {
 		return c.messages[i].v, nil
 	}
 	v, err := decodeJSON(raw)
-	if err == nil && !argumentsAsText {
-		err = parseArguments(v)
+	if err == nil {
+		v, err = prepare(v, how)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("message %d: %w", i, err)
@@ -44,8 +44,8 @@ func (c *Cache) message(i int, raw json.RawMessage, argumentsAsText bool) (value
 	if c == nil {
 		return v, nil
 	}
-	if c.asText != argumentsAsText {
-		c.messages, c.asText = nil, argumentsAsText
+	if c.how != how {
+		c.messages, c.how = nil, how
 	}
 	c.messages = keep(c.messages, i, decoded{raw, v})
 	return v, nil

@@ -58,7 +58,8 @@ func TestAConversationThatGrowsRendersAlikeWithACache(t *testing.T) {
 		for n := range vars.Messages {
 			same(Input{Messages: vars.Messages[:n+1], Tools: vars.Tools, AddGenerationPrompt: true})
 		}
-		same(Input{Messages: vars.Messages, Tools: vars.Tools, ArgumentsAsText: true})
+		same(Input{Messages: vars.Messages, Tools: vars.Tools, Engine: Transformers})
+		same(Input{Messages: vars.Messages, Tools: vars.Tools, Engine: SGLang})
 		same(Input{Messages: vars.Messages, Tools: vars.Tools})
 		same(Input{Messages: vars.Messages[:1]})
 		for n := range vars.Messages { // another message in each place, and back

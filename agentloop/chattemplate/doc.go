@@ -5,5 +5,6 @@
 //
 // Templates are foreign code. They can read what they are given and nothing else, and
 // their work and output are bounded. A filter, test, method or statement that this
-// package doesn't know is an error that names it, never a guess.
+// package doesn't know is an error that names it, never a guess; one in a branch that is
+// not taken does no harm.
 package chattemplate

@@ -390,6 +390,9 @@ func (e *filterExpr) apply(r *renderer, s *scope, of value) (value, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.fn == nil {
+		return nil, failf("line %d: no filter named '%s'", e.line, e.name)
+	}
 	v, err := e.fn(r, of, args)
 	if err != nil {
 		return nil, within("filter '"+e.name+"'", err)
@@ -405,6 +408,9 @@ func (e *testExpr) eval(r *renderer, s *scope) (value, error) {
 	args, err := e.args.eval(r, s)
 	if err != nil {
 		return nil, err
+	}
+	if e.fn == nil {
+		return nil, failf("line %d: no test named '%s'", e.line, e.name)
 	}
 	ok, err := e.fn(r, of, args)
 	if err != nil {

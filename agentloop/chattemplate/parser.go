@@ -177,6 +177,7 @@ func (p *parser) statement() (stmt, error) {
 	if p.peek().kind != tokName {
 		return nil, p.fail("tag name expected, got %s", p.describe())
 	}
+	line := p.peek().line
 	tag := p.next().text
 	switch tag {
 	case "if":
@@ -209,7 +210,14 @@ func (p *parser) statement() (stmt, error) {
 			return breakStmt{}, nil
 		}
 		return continueStmt{}, nil
-	case "include", "import", "from", "extends", "autoescape", "do", "trans", "debug":
+	case "autoescape":
+		return p.autoescapeStatement(line)
+	case "include", "import", "from", "extends":
+		for p.peek().kind != tokBlockEnd && p.peek().kind != tokEnd {
+			p.at++
+		}
+		return &unavailableStmt{tag, line}, nil
+	case "do", "trans", "debug":
 		return nil, p.fail("the statement '%s' is not available in chat templates", tag)
 	}
 	return nil, p.fail("encountered unknown tag '%s'", tag)
@@ -409,6 +417,15 @@ func (p *parser) withStatement() (stmt, error) {
 	var err error
 	s.body, err = p.bodyUntil("endwith")
 	return s, err
+}
+
+func (p *parser) autoescapeStatement(line int) (stmt, error) {
+	on, err := p.expression()
+	if err != nil {
+		return nil, err
+	}
+	body, err := p.bodyUntil("endautoescape")
+	return &autoescapeStmt{on, line, body}, err
 }
 
 func (p *parser) blockStatement() (stmt, error) {

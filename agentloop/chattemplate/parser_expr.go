@@ -507,15 +507,15 @@ func (p *parser) dotted() (string, error) {
 	return name, err
 }
 
+// filter parses what follows |. A template may name a filter that does not exist in a
+// branch it never takes: the name is an error when it is reached.
 func (p *parser) filter(of expr) (*filterExpr, error) {
+	line := p.peek().line
 	name, err := p.dotted()
 	if err != nil {
 		return nil, err
 	}
-	f := &filterExpr{of: of, name: name}
-	if f.fn = filterNamed(name); f.fn == nil {
-		return nil, p.fail("no filter named '%s'", name)
-	}
+	f := &filterExpr{of: of, name: name, line: line, fn: filterNamed(name)}
 	if p.isOp("(") {
 		f.args, err = p.args()
 	}
@@ -524,14 +524,12 @@ func (p *parser) filter(of expr) (*filterExpr, error) {
 
 func (p *parser) test(of expr) (expr, error) {
 	negated := p.skipName("not")
+	line := p.peek().line
 	name, err := p.dotted()
 	if err != nil {
 		return nil, err
 	}
-	t := &testExpr{of: of, name: name}
-	if t.fn = testNamed(name); t.fn == nil {
-		return nil, p.fail("no test named '%s'", name)
-	}
+	t := &testExpr{of: of, name: name, line: line, fn: testNamed(name)}
 	switch next := p.peek(); {
 	case p.isOp("("):
 		t.args, err = p.args()

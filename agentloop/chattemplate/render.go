@@ -232,6 +232,25 @@ func (st *generationStmt) run(r *renderer, s *scope) error {
 	return nil
 }
 
+func (st *autoescapeStmt) run(r *renderer, s *scope) error {
+	v, err := st.on.eval(r, s)
+	if err != nil {
+		return err
+	}
+	on, err := truth(v)
+	if err != nil {
+		return err
+	}
+	if on {
+		return failf("line %d: autoescape is not available in chat templates", st.line)
+	}
+	return r.runAll(s.child(), st.body)
+}
+
+func (st *unavailableStmt) run(*renderer, *scope) error {
+	return failf("line %d: '%s' is not available in chat templates: there are no other templates to load", st.line, st.tag)
+}
+
 func (breakStmt) run(*renderer, *scope) error    { return errBreak }
 func (continueStmt) run(*renderer, *scope) error { return errContinue }
 

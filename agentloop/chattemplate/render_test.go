@@ -31,13 +31,13 @@ func TestAConversationIsRenderedFromItsWireForm(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `<s>[user]hi[assistant]<f {"z": 1, "a": 1.0, "n": 12345678901234567890}>[tool]outfFalse[assistant]False`, strings.Replace(got.Text, "None", "", 1))
 
-	in.ArgumentsAsText = true
+	in.Engine = chattemplate.Transformers
 	got, err = tmpl.Render(in)
 	require.NoError(t, err)
 	require.Contains(t, got.Text, `<f "{\"z\":1,\"a\":1.0,\"n\":12345678901234567890}">`)
 }
 
-func TestArgumentsThatAreNoJSONStayText(t *testing.T) {
+func TestRender_GivesBrokenArgumentsAsAnEmptyObject(t *testing.T) {
 	tmpl, err := chattemplate.Parse("t", `{{ messages[0].tool_calls[0].function.arguments }}|{{ messages[1].tool_calls[0].function.arguments }}`)
 	require.NoError(t, err)
 	got, err := tmpl.Render(chattemplate.Input{Messages: []chat.Message{
@@ -45,7 +45,7 @@ func TestArgumentsThatAreNoJSONStayText(t *testing.T) {
 		chat.Assistant("", "", chat.ToolCall{ID: "2", Name: "f", Arguments: ``}),
 	}})
 	require.NoError(t, err)
-	require.Equal(t, `{"broken|{}`, got.Text)
+	require.Equal(t, `{}|{}`, got.Text)
 }
 
 func TestWhatTheModelSaidIsMarked(t *testing.T) {
@@ -131,7 +131,7 @@ func BenchmarkRender(b *testing.B) {
 		b.Run(strings.Fields(c.Template)[1], func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := tmpl.Render(chattemplate.Input{Messages: c.Vars.Messages, Tools: c.Vars.Tools, BOSToken: "<s>", EOSToken: "</s>", ArgumentsAsText: true}); err != nil {
+				if _, err := tmpl.Render(chattemplate.Input{Messages: c.Vars.Messages, Tools: c.Vars.Tools, BOSToken: "<s>", EOSToken: "</s>", Engine: chattemplate.Transformers}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
@@ -11,8 +12,10 @@ import (
 
 // Template is a parsed chat template. It is safe for concurrent use.
 type Template struct {
-	name string
-	body []stmt
+	name         string
+	body         []stmt
+	vllm, sglang contentFormat
+	developer    bool // it names the role developer
 }
 
 // Parse reads a template; name stands in messages. The error is a *SyntaxError.
@@ -26,7 +29,23 @@ func Parse(name, source string) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Template{name: name, body: body}, nil
+	return &Template{
+		name: name, body: body, vllm: vllmContentFormat(body), sglang: sglangContentFormat(source, body),
+		developer: strings.Contains(source, `"developer"`) || strings.Contains(source, `'developer'`),
+	}, nil
+}
+
+// preparation is how an engine prepares messages for the template.
+func (t *Template) preparation(e Engine) preparation {
+	switch e {
+	case SGLang:
+		return preparation{e, t.sglang}
+	case Transformers:
+		return preparation{engine: e}
+	case "":
+		e = VLLM
+	}
+	return preparation{e, t.vllm}
 }
 
 // Input is what a template renders.
@@ -42,9 +61,8 @@ type Input struct {
 	Extra chat.Object
 	// Now is what strftime_now tells; zero means the time of rendering.
 	Now time.Time
-	// ArgumentsAsText leaves the arguments of tool calls the JSON text they are on
-	// the wire. Otherwise they are parsed, as the servers that render templates do.
-	ArgumentsAsText bool
+	// Engine is the server whose treatment of messages is followed; "" is VLLM.
+	Engine Engine
 	// Cache, when set, spares decoding again what earlier renderings with it decoded.
 	Cache *Cache
 }
@@ -60,11 +78,16 @@ type Rendered struct {
 // Render renders a conversation. The error is a *RaisedError where the template
 // itself refuses the conversation.
 func (t *Template) Render(in Input) (Rendered, error) {
-	names, err := in.variables()
+	how := t.preparation(in.Engine)
+	names, err := t.variables(in, how)
 	if err != nil {
 		return Rendered{}, fmt.Errorf("render chat template %s: %w", t.name, err)
 	}
 	rendered, err := t.render(names, in.Now, in.Cache.buffer())
+	if err != nil && how.engine == SGLang && len(in.Tools) > 0 {
+		names["tools"] = bareFunctions(names["tools"])
+		rendered, err = t.render(names, in.Now, in.Cache.buffer())
+	}
 	in.Cache.rendered(len(rendered.Text))
 	return rendered, err
 }
@@ -85,7 +108,7 @@ func (t *Template) render(names map[string]value, now time.Time, out []byte) (Re
 	return Rendered{Text: string(r.out), Generations: r.generations}, nil
 }
 
-func (in Input) variables() (map[string]value, error) {
+func (t *Template) variables(in Input, how preparation) (map[string]value, error) {
 	names := map[string]value{"add_generation_prompt": in.AddGenerationPrompt, "tools": nil, "documents": nil}
 	for name, token := range map[string]string{"bos_token": in.BOSToken, "eos_token": in.EOSToken, "pad_token": in.PadToken, "unk_token": in.UnkToken} {
 		if token != "" {
@@ -94,11 +117,17 @@ func (in Input) variables() (map[string]value, error) {
 	}
 	messages := &list{items: make([]value, len(in.Messages))}
 	for i, m := range in.Messages {
-		v, err := in.Cache.message(i, m.JSON(), in.ArgumentsAsText)
+		v, err := in.Cache.message(i, m.JSON(), how)
 		if err != nil {
 			return nil, err
 		}
 		messages.items[i] = v
+	}
+	switch {
+	case how.engine == SGLang && in.AddGenerationPrompt:
+		answersAsUser(messages)
+	case how.engine == VLLM && !t.developer:
+		developersAsSystem(messages)
 	}
 	names["messages"] = messages
 	if len(in.Tools) > 0 {
@@ -120,42 +149,4 @@ func (in Input) variables() (map[string]value, error) {
 		names[field.Key] = v
 	}
 	return names, nil
-}
-
-// parseArguments replaces the JSON text of tool calls' arguments by what it says.
-// Text that is no JSON stays: templates write it as it is.
-func parseArguments(message value) error {
-	m, ok := message.(*dict)
-	if !ok {
-		return fmt.Errorf("it is no object")
-	}
-	calls, _ := m.get("tool_calls")
-	all, ok := calls.(*list)
-	if !ok {
-		return nil
-	}
-	for _, call := range all.items {
-		c, ok := call.(*dict)
-		if !ok {
-			continue
-		}
-		f, _ := c.get("function")
-		function, ok := f.(*dict)
-		if !ok {
-			continue
-		}
-		arguments, _ := function.get("arguments")
-		written, ok := arguments.(string)
-		if !ok {
-			continue
-		}
-		if written == "" {
-			function.setString("arguments", newDict(0))
-			continue
-		}
-		if v, err := decodeJSON([]byte(written)); err == nil {
-			function.setString("arguments", v)
-		}
-	}
-	return nil
 }

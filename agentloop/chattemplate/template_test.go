@@ -106,10 +106,53 @@ func TestASyntaxErrorNamesTheLine(t *testing.T) {
 	var syntax *SyntaxError
 	require.ErrorAs(t, err, &syntax)
 	require.Equal(t, 3, syntax.Line)
-	_, err = Parse("chat_template.jinja", "{% for m in messages %}\n{{ m|nosuch }}{% endfor %}")
-	require.EqualError(t, err, "chat template chat_template.jinja, line 2: no filter named 'nosuch'")
-	_, err = Parse("t", "{% include 'x' %}")
+	_, err = Parse("t", "{% do x() %}")
 	require.ErrorContains(t, err, "not available")
+}
+
+// Jinja2 lets a filter or a test be missing within an if of the same scope. Here it may be
+// missing anywhere that is not reached.
+func TestTemplate_UnknownNamesFailWhenReached(t *testing.T) {
+	for _, test := range []struct{ name, use, want string }{
+		{"a filter", "{{ 'x'|nosuch(1, a=2) }}", "no filter named 'nosuch'"},
+		{"a dotted filter", "{{ 'x'|no.such }}", "no filter named 'no.such'"},
+		{"a test", "{{ 'x' is nosuch }}", "no test named 'nosuch'"},
+		{"a test with an argument", "{{ 'x' is not nosuch 3 }}", "no test named 'nosuch'"},
+		{"a function", "{{ nosuch(1) }}", "'nosuch' is undefined"},
+		{"a filter of a block", "{% filter nosuch %}x{% endfilter %}", "no filter named 'nosuch'"},
+		{"a filter of a set block", "{% set a | nosuch %}x{% endset %}", "no filter named 'nosuch'"},
+		{"include", "{% include 'x' ignore missing %}", "'include' is not available"},
+		{"import", "{% import 'x' as y %}", "'import' is not available"},
+		{"from", "{% from 'x' import y, z as w with context %}", "'from' is not available"},
+		{"extends", "{% extends 'x' %}", "'extends' is not available"},
+		{"autoescape", "{% autoescape true %}x{% endautoescape %}", "autoescape is not available"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, around := range []string{
+				"a{% if false %}\n@{% endif %}b",
+				"a{% if true %}{% else %}\n@{% endif %}b",
+				"a{% for x in [] %}\n@{% endfor %}b",
+				"a{% if false %}{% for x in [1] %}\n@{% endfor %}{% endif %}b",
+				"{% macro m() %}\n@{% endmacro %}ab",
+			} {
+				tmpl, err := Parse("t", strings.Replace(around, "@", test.use, 1))
+				require.NoError(t, err, around)
+				got, err := tmpl.Render(Input{})
+				require.NoError(t, err, around)
+				require.Equal(t, "ab", got.Text, around)
+			}
+			for _, around := range []string{"\n@", "{% if true %}\n@{% endif %}", "{% for x in [1] %}\n@{% endfor %}", "{% macro m() %}\n@{% endmacro %}{{ m() }}"} {
+				tmpl, err := Parse("chat_template.jinja", strings.Replace(around, "@", test.use, 1))
+				require.NoError(t, err, around)
+				_, err = tmpl.Render(Input{})
+				require.ErrorContains(t, err, test.want, around)
+				require.ErrorContains(t, err, "chat_template.jinja", around)
+				if !strings.Contains(test.want, "undefined") {
+					require.ErrorContains(t, err, "line 2", around)
+				}
+			}
+		})
+	}
 }
 
 func TestForeignTemplatesCanNotRunAway(t *testing.T) {

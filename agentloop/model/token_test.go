@@ -186,6 +186,49 @@ func TestATokenizerOnTheServerAsksTheNextOneWhenOneFails(t *testing.T) {
 	require.ErrorContains(t, err, "no messages")
 }
 
+// vLLM's chat endpoint takes reasoning_content for reasoning, but not in all versions. Its
+// /tokenize takes it in none.
+func TestVLLM_SendsReasoningInTheFieldItReads(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, modeltest.WriteFolder(dir, `{% for m in messages %}[{{ m.reasoning_content }}]{% endfor %}`))
+	server := modeltest.NewTokenServer(t, modeltest.TokenConfig{API: modeltest.VLLM, Dir: dir})
+	remote, err := model.NewServerTokenizer([]model.Server{{BaseURL: server.URL, Model: "mock"}}, model.RetryPolicy{MaxAttempts: 1})
+	require.NoError(t, err)
+	t.Cleanup(remote.CloseIdleConnections)
+	messages := []chat.Message{chat.User("Hi"), chat.Assistant("Yes", "a \"thought\" é")}
+	for _, raw := range []string{
+		`{"role":"assistant","content":"x","reasoning_content":"old","reasoning":"new"}`, `{"role":"assistant","content":"x","reasoning":null,"reasoning_content":"c"}`,
+		`{"role":"assistant","content":"x","reasoning_content":null}`, `{"role":"user","content":"x","reasoning_content":"not an answer"}`,
+	} {
+		m, err := chat.Decode([]byte(raw))
+		require.NoError(t, err)
+		messages = append(messages, m)
+	}
+	before := make([]string, len(messages))
+	for i, m := range messages {
+		before[i] = string(m.JSON())
+	}
+	ids, err := remote.Render(t.Context(), &model.Request{Messages: messages})
+	require.NoError(t, err)
+	text, err := remote.Decode(t.Context(), ids)
+	require.NoError(t, err)
+	require.Equal(t, `[][a "thought" é][new][c][][]`, text)
+	for i, m := range messages {
+		require.Equal(t, before[i], string(m.JSON()), "messages stay as they are")
+	}
+
+	client, err := model.NewVLLM(model.Server{BaseURL: server.URL, Model: "mock"})
+	require.NoError(t, err)
+	t.Cleanup(client.CloseIdleConnections)
+	_, err = client.Complete(t.Context(), &model.Request{Messages: messages[:2]})
+	require.NoError(t, err)
+	sent := server.Requests()
+	body := gjson.ParseBytes(sent[len(sent)-1].Body)
+	require.Equal(t, `a "thought" é`, body.Get("messages.1.reasoning").String())
+	require.Equal(t, `a "thought" é`, body.Get("messages.1.reasoning_content").String())
+	require.False(t, body.Get("messages.0.reasoning").Exists())
+}
+
 // FuzzTokenAnswers feeds bodies to the clients: whatever comes, the lists of a capture
 // are what the body says or missing.
 func FuzzTokenAnswers(f *testing.F) {

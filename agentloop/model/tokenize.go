@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
@@ -70,11 +71,42 @@ func (t *ServerTokenizer) Render(ctx context.Context, req *Request) ([]int, erro
 	if len(req.Messages) == 0 {
 		return nil, t.servers[0].tokenize.refuse(errors.New("the conversation holds no messages"))
 	}
-	body := chat.NewBody(prefix, req.Messages, append(suffix, '}'))
+	messages, err := withReasoning(req.Messages)
+	if err != nil {
+		return nil, t.servers[0].tokenize.refuse(err)
+	}
+	body := chat.NewBody(prefix, messages, append(suffix, '}'))
 	return t.tokens(ctx, func(c *caller) (gjson.Result, *Error) {
 		return c.question(ctx, body.Size(), body.Reader)
 	})
 }
+
+// withReasoning returns the messages with their reasoning_content as reasoning, too. vLLM's
+// /tokenize reads the latter only, and so did its chat endpoint for some versions.
+func withReasoning(messages []chat.Message) ([]chat.Message, error) {
+	out := messages
+	for i, m := range messages {
+		if m.NativeReasoning() == "" {
+			continue
+		}
+		content := m.Get("reasoning_content")
+		if len(content) == 0 || content[0] != '"' || !isNull(m.Get("reasoning")) {
+			continue
+		}
+		changed, err := m.With("reasoning", content)
+		if err != nil {
+			return nil, err
+		}
+		if &out[0] == &messages[0] {
+			out = slices.Clone(messages)
+		}
+		out[i] = changed
+	}
+	return out, nil
+}
+
+// isNull says whether a field is missing or null.
+func isNull(raw []byte) bool { return len(raw) == 0 || string(raw) == "null" }
 
 // Encode returns the ids of text, without tokens that mark a beginning or an end.
 func (t *ServerTokenizer) Encode(ctx context.Context, text string) ([]int, error) {

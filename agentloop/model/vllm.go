@@ -169,6 +169,10 @@ func (c *Capture) fromOpenAI(resp *http.Response, root, choice gjson.Result) {
 // captured completes a chat request and reads the token ids beside the message.
 func (c *Chat) captured(ctx context.Context, req *Request) (*Response, error) {
 	asked := *req
+	var err error
+	if asked.Messages, err = withReasoning(req.Messages); err != nil {
+		return nil, c.http.refuse(err)
+	}
 	asked.Extra = append(chat.Object(nil), req.Extra...)
 	asked.Extra.Set("return_token_ids", json.RawMessage("true"))
 	asked.Extra.Set("logprobs", json.RawMessage("true"))

@@ -27,7 +27,7 @@ func (v *verification) freshBox(ctx context.Context) error {
 	case v.where == verifyClean:
 		undo = outsideWork(v.task, v.changes)
 		fresh, err = v.restored(ctx, undo)
-		v.report.LeftOut = len(undo)
+		v.report.LeftOut = leftOut(v.changes, undo)
 	case len(undo) > 0:
 		fresh, err = v.restored(ctx, undo)
 		v.report.Notes = append(v.report.Notes, fmt.Sprintf("%d changes of what the verifier relies on were undone before the tests", len(undo)))

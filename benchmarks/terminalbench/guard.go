@@ -333,7 +333,7 @@ func (v *verification) compareTools(ctx context.Context) error {
 	if errors.Is(err, sandbox.ErrUnsupported) {
 		return nil
 	}
-	if err := unlistable(err); err != nil {
+	if err := v.unlistable(err); err != nil {
 		return err
 	}
 	packages := upgraded(changes)

@@ -80,7 +80,7 @@ func judgeChange(c sandbox.Change) string {
 		return "shadows"
 	case inPackages(c.Path):
 		return judgePackage(c)
-	case standardLibrary(c.Path) && c.Kind != sandbox.Added && path.Ext(name) != ".pyc" && name != "__pycache__":
+	case standardLibrary(c.Path) && c.Kind != sandbox.Added && slices.Contains(libraryEndings, path.Ext(name)):
 		return "patched"
 	case !isTool(name):
 		return ""
@@ -134,6 +134,9 @@ func judgePackage(c sandbox.Change) string {
 	}
 	return ""
 }
+
+// libraryEndings are those of modules of interpreters' libraries.
+var libraryEndings = []string{".py", ".so", ".js", ".mjs", ".cjs", ".json", ".pm", ".pl", ".rb"}
 
 // standardLibrary says whether a path is in the library that comes with an interpreter.
 func standardLibrary(name string) bool {
@@ -275,7 +278,7 @@ func (v *verification) inspect(ctx context.Context) error {
 	if errors.Is(err, sandbox.ErrUnsupported) {
 		return v.notInspected(err)
 	}
-	if err := unlistable(err); err != nil {
+	if err := v.unlistable(err); err != nil {
 		return err
 	}
 	v.changes = changes
@@ -343,12 +346,13 @@ func (v *verification) notInspected(err error) error {
 
 // unlistable sorts why changes could not be listed. Directories that an agent has
 // nested deeper than the engine can follow are no trouble of the machine's.
-func unlistable(err error) error {
+func (v *verification) unlistable(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case strings.Contains(err.Error(), "file name too long"):
-		return failure(classTampering, "what the agent changed can't be listed, because it made a path that is too long for the engine: %.200s", err)
+		v.confirmed = append(v.confirmed, doubt{kindLost, "/", "a path that is too long for the engine"})
+		return failure(classTampered, "what the agent changed can't be listed, because it made a path that is too long for the engine: %.200s", err)
 	}
 	return infra("list what changed in the sandbox", err)
 }

@@ -85,6 +85,7 @@ type verifierReport struct {
 	Keep       string            `json:"keep_processes,omitempty"` // what of the agent's processes was to go on, when not the default
 	Kept       []sandbox.Service `json:"kept_processes,omitempty"`
 	Ended      []sandbox.Service `json:"ended_processes,omitempty"` // what the agent left running and was ended before the tests
+	Left       []sandbox.Service `json:"left_by_tests,omitempty"`   // processes of the tests, ended before the reward was read
 	Doubts     []string          `json:"doubts,omitempty"`          // why the first verification did not count by itself
 	Artifacts  []keptArtifact    `json:"artifacts,omitempty"`
 	Repeated   string            `json:"repeated,omitempty"` // what came of the second one
@@ -311,6 +312,7 @@ func (v *verification) placeTests(ctx context.Context) error {
 // agent has filled is no trouble of the machine's.
 func (v *verification) transferFailed(op string, err error) error {
 	if strings.Contains(err.Error(), "no space left on device") || strings.Contains(err.Error(), "disk quota exceeded") {
+		v.confirmed = append(v.confirmed, doubt{"disk_full", "/", "the sandbox's disk is full"})
 		return failure(classDiskFull, "%s: the sandbox's disk is full: %w", op, err)
 	}
 	if errors.Is(err, sandbox.ErrUnsafeArchive) || errors.Is(err, errBadFolder) {
@@ -360,7 +362,7 @@ func (v *verification) endTests(ctx context.Context) error {
 	}
 	const op = "end what the tests left running"
 	if v.user != v.box {
-		if err := v.user.KillAll(ctx); err != nil {
+		if err := v.endAll(ctx, v.user); err != nil {
 			return infra(op, err)
 		}
 		return nil
@@ -373,7 +375,7 @@ func (v *verification) endTests(ctx context.Context) error {
 			return infra(op, err)
 		}
 	}
-	end := v.box.KillAll
+	end := func(ctx context.Context) error { return v.endAll(ctx, v.box) }
 	if k, ok := v.box.(sandbox.ServiceKeeper); ok && v.guarded() && !v.part.last {
 		end = func(ctx context.Context) error { _, _, err := k.KillOthers(ctx, sandbox.KeepServices); return err }
 	}
@@ -386,6 +388,22 @@ func (v *verification) endTests(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// endAll ends all processes of a way into the sandbox, and notes those that the tests
+// started.
+func (v *verification) endAll(ctx context.Context, box sandbox.Sandbox) error {
+	if k, ok := box.(sandbox.ServiceKeeper); ok {
+		_, ended, err := k.KillOthers(ctx, sandbox.KeepNone)
+		if err == nil { // else KillAll says what is wrong
+			before := map[int]bool{}
+			for _, p := range v.report.Kept {
+				before[p.PID] = true
+			}
+			v.report.Left = slices.DeleteFunc(ended, func(p sandbox.Service) bool { return before[p.PID] })
+		}
+	}
+	return box.KillAll(ctx) // also what came up meanwhile
 }
 
 // score turns what the tests left into a score or a failure with a name.

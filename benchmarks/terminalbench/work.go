@@ -59,3 +59,17 @@ func hiddenAtHome(name string) bool {
 	_, below, _ := strings.Cut(rest, "/")
 	return strings.HasPrefix(below, ".")
 }
+
+// leftOut counts the changes that a clean container lacks: directories only if nothing
+// in them changed, and nothing of what the harness made.
+func leftOut(changes []sandbox.Change, undone map[string]bool) int {
+	own := []string{"/logs", testsDir, solutionDir}
+	n := 0
+	for i, c := range changes {
+		holds := i+1 < len(changes) && strings.HasPrefix(changes[i+1].Path, c.Path+"/")
+		if undone[c.Path] && !holds && !slices.ContainsFunc(own, func(dir string) bool { return c.Path == dir || strings.HasPrefix(c.Path, dir+"/") }) {
+			n++
+		}
+	}
+	return n
+}

@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/hermes-env/hermes-env/agentloop/chattemplate"
 	"github.com/hermes-env/hermes-env/agentloop/model"
 	"github.com/hermes-env/hermes-env/agentloop/model/replay"
 	"github.com/hermes-env/hermes-env/agentloop/model/tokens"
@@ -75,10 +76,10 @@ func (j *job) tokenClients(ctx context.Context, m *modelClient, servers []model.
 	first := j.cfg.Servers[0]
 	switch first.ServerType {
 	case typeSGLang:
-		local, err := j.localRenderer(ctx, first)
+		local, err := j.localRenderer(ctx, first, chattemplate.SGLang)
 		return sglang, local, err
-	case typeGenerate:
-		local, err := j.localRenderer(ctx, first)
+	case typeGenerate: // servers of several engines have this protocol; the first was of vLLM
+		local, err := j.localRenderer(ctx, first, chattemplate.VLLM)
 		return generate, local, err
 	}
 	offers, err := model.ProbeTokens(ctx, servers[0])
@@ -95,10 +96,10 @@ func (j *job) tokenClients(ctx context.Context, m *modelClient, servers []model.
 		m.closers = append(m.closers, func() error { remote.CloseIdleConnections(); return nil })
 		return vllm, tokens.NewRemote(remote), nil
 	case offers.Completions && named:
-		local, err := j.localRenderer(ctx, first)
+		local, err := j.localRenderer(ctx, first, chattemplate.VLLM)
 		return vllm, local, err
 	case offers.Generate:
-		local, err := j.localRenderer(ctx, first)
+		local, err := j.localRenderer(ctx, first, chattemplate.VLLM)
 		return generate, local, err
 	}
 	j.out.Note(servers[0].String() + " has no endpoint that takes token ids: it is asked for the ids of its chat completions (return_token_ids), and a rollout forks where it tokenizes an answer anew")
@@ -113,8 +114,9 @@ func named(name string) string {
 	return name
 }
 
-// localRenderer loads tokenizer and template from a folder, the hub's cache or the hub.
-func (j *job) localRenderer(ctx context.Context, s config.Server) (*tokens.Local, error) {
+// localRenderer loads tokenizer and template from a folder, the hub's cache or the hub,
+// to render as the engine of the server does.
+func (j *job) localRenderer(ctx context.Context, s config.Server, engine chattemplate.Engine) (*tokens.Local, error) {
 	if isReplay(s) {
 		return replayRenderer()
 	}
@@ -134,7 +136,7 @@ func (j *job) localRenderer(ctx context.Context, s config.Server) (*tokens.Local
 			return nil, fail(ExitUsage, fmt.Errorf("%s: fetch the tokenizer of %s, which is no folder here: %w (name a folder with tokenizer.json and a chat template in openai.tokenizer_name)", key, name, err))
 		}
 	}
-	local, err := tokens.Open(dir)
+	local, err := tokens.Open(dir, engine)
 	if err != nil {
 		return nil, fail(ExitUsage, fmt.Errorf("%s: %w", key, err))
 	}
@@ -151,7 +153,7 @@ func replayRenderer() (_ *tokens.Local, err error) {
 	if err := replay.WriteFolder(dir); err != nil {
 		return nil, err
 	}
-	return tokens.Open(dir)
+	return tokens.Open(dir, chattemplate.VLLM)
 }
 
 // fetchTokenizer takes what belongs to the tokenizer of a model from the hub or its cache.

@@ -106,6 +106,39 @@ func TestTrainingDataHoldsTheTokensThatWereSampled(t *testing.T) {
 	}
 }
 
+// SGLang writes an index into every call that it hands to a template. vLLM does not.
+func TestRun_RendersAsTheEngineOfTheServerType(t *testing.T) {
+	template := strings.Replace(modeltest.ChatML, "<tool_response>", "<tool_response>{{ 'SGLang' if loop.previtem.tool_calls[0].index is defined else 'vLLM' }}:", 1)
+	require.NotEqual(t, modeltest.ChatML, template)
+	for name, c := range map[string]struct {
+		api     modeltest.API
+		kind    string
+		without []string
+		want    string
+	}{
+		"vllm without /tokenize": {modeltest.VLLM, "vllm", []string{"/tokenize"}, "vLLM:"},
+		"sglang":                 {modeltest.SGLang, "sglang", nil, "SGLang:"},
+		"generate":               {modeltest.Generate, "generate", nil, "vLLM:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, modeltest.WriteFolder(dir, template))
+			p := newProgram(t)
+			p.write("train.yaml", training)
+			var prompts []string
+			script := func(r *modeltest.TokenRequest) modeltest.TokenReply {
+				prompts = append(prompts, r.Text())
+				return acting(r)
+			}
+			server := modeltest.NewTokenServer(t, modeltest.TokenConfig{API: c.api, Dir: dir, Script: script, Without: c.without})
+			code, _, stderr := p.run("process", "--config", "train.yaml", "--run-dir", "out", "--openai.base_url", server.URL, "--openai.model_name", "mock",
+				"--openai.server_type", c.kind, "--openai.tokenizer_name", dir, "--env.max_num_workers", "1")
+			require.Equal(t, cli.ExitOK, code, stderr)
+			require.Contains(t, strings.Join(prompts, ""), "<tool_response>"+c.want)
+		})
+	}
+}
+
 func TestAGroupWithIncompleteTokensIsLeftOutAndExplained(t *testing.T) {
 	dir := modelFolder(t)
 	p := newProgram(t)

@@ -388,6 +388,14 @@ func TestChatTemplatesWriteTheTextOfAModel(t *testing.T) {
 	require.Equal(t, "<s>[user:q][assistant:a]!", gjson.Get(lines[0], "text").String())
 }
 
+func TestConvert_RendersMessagesAsAServerDoes(t *testing.T) {
+	path := writeLines(t, "in.jsonl", `{"messages":[{"role":"user","content":"q","name":"bob","mood":"calm"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}]},{"role":"tool","tool_call_id":"1","content":"r"}]}`)
+	template := "{% for m in messages %}[{{ m.role }}:{{ m.content }}{{ m.name }}{{ m.mood }}{% for c in m.tool_calls or [] %}{{ c.function.arguments.a }}{% endfor %}]{% endfor %}"
+	report, lines := run(t, Options{Inputs: []string{path}, To: Text, Text: TextConfig{Template: template, TemplateName: "t"}})
+	require.Equal(t, "[user:qbob][assistant:1][tool:r]", gjson.Get(lines[0], "text").String())
+	require.Equal(t, map[string]int64{"member mood of messages": 1}, counts(report.Lost))
+}
+
 func TestCompressedAndMixedFilesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "b.jsonl"), []byte("\xef\xbb\xbf"+`{"messages":[{"role":"user","content":"b"}]}`), 0o644))

@@ -3,6 +3,7 @@ package convert
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -247,8 +248,8 @@ func callValues(calls []chat.ToolCall) table.Value {
 }
 
 // oddMembers counts the members of a message that no uniform shape has, and parts
-// of its content that are no text.
-func (l *losses) oddMembers(m chat.Message) {
+// of its content that are no text. Members with a name in kept are not lost.
+func (l *losses) oddMembers(m chat.Message, kept ...string) {
 	chat.EachMember(m.JSON(), func(name string, value []byte) bool {
 		empty := isNull(value) || string(value) == `""` || string(value) == "[]"
 		switch name {
@@ -272,7 +273,7 @@ func (l *losses) oddMembers(m chat.Message) {
 				l.add("member "+name+" of messages", 1)
 			}
 		default:
-			if !isNull(value) {
+			if !isNull(value) && !slices.Contains(kept, name) {
 				l.add(fmt.Sprintf("member %.60s of messages", name), 1)
 			}
 		}

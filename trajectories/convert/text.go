@@ -131,6 +131,9 @@ func (w *textWriter) render(r *Row) (string, losses, error) {
 		if err != nil {
 			return "", nil, fmt.Errorf("render rollout %s with the chat template: %w", r.ID, err)
 		}
+		for _, m := range r.Messages {
+			l.oddMembers(m, "name") // the engine hands no other field to templates
+		}
 		return out.Text, l, nil
 	}
 	var b strings.Builder

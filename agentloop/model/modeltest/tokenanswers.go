@@ -63,7 +63,7 @@ func (s *TokenServer) completions(r *TokenRequest, body *tokenBody) Reply {
 
 // chatCompletions is /v1/chat/completions of vLLM without a parser of tool calls.
 func (s *TokenServer) chatCompletions(r *TokenRequest, body *tokenBody) Reply {
-	prompt, err := s.render(body)
+	prompt, err := s.render("/v1/chat/completions", body)
 	if err != nil {
 		return badRequest(err.Error())
 	}

@@ -221,14 +221,24 @@ func (s *TokenServer) get(path string, missing Reply) Reply {
 	return missing
 }
 
-// render writes a conversation the way the server's model wants it.
-func (s *TokenServer) render(body *tokenBody) ([]int, error) {
+// render writes a conversation the way the server's model wants it. Of the fields for
+// reasoning vLLM's /tokenize reads one.
+func (s *TokenServer) render(path string, body *tokenBody) ([]int, error) {
 	in := chattemplate.Input{
 		AddGenerationPrompt: body.AddGeneration == nil || *body.AddGeneration,
 		BOSToken:            s.settings.BOSToken, EOSToken: s.settings.EOSToken, PadToken: s.settings.PadToken,
 	}
 	if err := json.Unmarshal(body.Messages, &in.Messages); err != nil || len(in.Messages) == 0 {
 		return nil, errors.New("messages: a list of messages is required")
+	}
+	for i, m := range in.Messages {
+		if path != "/tokenize" || m.Get("reasoning_content") == nil {
+			continue
+		}
+		var err error
+		if in.Messages[i], err = m.With("reasoning_content", json.RawMessage("null")); err != nil {
+			return nil, err
+		}
 	}
 	gjson.ParseBytes(body.Tools).ForEach(func(_, v gjson.Result) bool {
 		in.Tools = append(in.Tools, json.RawMessage(v.Raw))
@@ -252,7 +262,7 @@ func (s *TokenServer) tokenize(body *tokenBody) Reply {
 	var err error
 	switch {
 	case body.Messages != nil:
-		list, err = s.render(body)
+		list, err = s.render("/tokenize", body)
 	case json.Unmarshal(body.Prompt, &text) == nil:
 		list, err = s.tokenizer.Encode(text, false)
 	default:

@@ -23,7 +23,7 @@ func session(t *testing.T, server *replay.Server) *tokens.Session {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, replay.WriteFolder(dir))
-	local, err := tokens.Open(dir)
+	local, err := tokens.Open(dir, "")
 	require.NoError(t, err)
 	client, err := model.NewGenerate(model.Server{BaseURL: server.BaseURL(), Model: "replay"})
 	require.NoError(t, err)

@@ -2,7 +2,11 @@ package tokens
 
 import (
 	"encoding/json"
-	"reflect"
+	"errors"
+	"maps"
+	"math/big"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
@@ -56,22 +60,89 @@ func (s said) differs(other said) string {
 		return "it writes other tool calls"
 	}
 	for i, c := range s.calls {
-		if c.Name != other.calls[i].Name || !sameJSON(c.Arguments, other.calls[i].Arguments) {
+		if c.Name != other.calls[i].Name || !sameArguments(c.Arguments, other.calls[i].Arguments) {
 			return "it writes other tool calls"
 		}
 	}
 	return ""
 }
 
-func sameJSON(a, b string) bool {
+// sameArguments says whether two JSON texts hold the same arguments, however they are
+// spelled: escapes in text, the order of members, one that is repeated, and numbers, which
+// a template writes as Python does (1e3 as 1000.0, 0.10 as 0.1). null and empty text, which
+// servers take for no arguments, are the empty object.
+func sameArguments(a, b string) bool {
 	if a == b {
 		return true
 	}
-	var x, y any
-	dx, dy := json.NewDecoder(strings.NewReader(a)), json.NewDecoder(strings.NewReader(b))
-	dx.UseNumber()
-	dy.UseNumber()
-	return dx.Decode(&x) == nil && dy.Decode(&y) == nil && reflect.DeepEqual(x, y)
+	x, errX := decodeNumbers(a)
+	y, errY := decodeNumbers(b)
+	return errX == nil && errY == nil && sameValue(orNone(x), orNone(y))
+}
+
+func orNone(arguments any) any {
+	if text, ok := arguments.(string); arguments == nil || ok && strings.TrimSpace(text) == "" {
+		return map[string]any{}
+	}
+	return arguments
+}
+
+// decodeNumbers decodes JSON with numbers as they are spelled.
+func decodeNumbers(text string) (v any, err error) {
+	if !json.Valid([]byte(text)) {
+		return nil, errors.New("not one JSON value")
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	err = d.Decode(&v)
+	return v, err
+}
+
+func sameValue(a, b any) bool {
+	switch a := a.(type) {
+	case json.Number:
+		switch b := b.(type) {
+		case json.Number:
+			return sameNumber(a.String(), b.String())
+		case string:
+			return respelled(a, b)
+		}
+		return false
+	case string:
+		if n, ok := b.(json.Number); ok {
+			return respelled(n, a)
+		}
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, sameValue)
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(a, b, sameValue)
+	}
+	return a == b
+}
+
+// respelled says whether a text is an integer of more than 64 bits as SGLang writes it: as
+// a float, which a parser that knows the argument for an integer reads as text.
+func respelled(n json.Number, text string) bool {
+	_, err := strconv.ParseInt(n.String(), 10, 64)
+	_, isFloat := strconv.ParseFloat(text, 64)
+	return errors.Is(err, strconv.ErrRange) && isFloat == nil && strings.Contains(text, "e+") && sameNumber(n.String(), text)
+}
+
+// sameNumber compares integers exactly and other numbers as the floats that they are
+// read as.
+func sameNumber(a, b string) bool {
+	const float = ".eE"
+	if !strings.ContainsAny(a, float) && !strings.ContainsAny(b, float) {
+		x, okX := new(big.Int).SetString(a, 10)
+		y, okY := new(big.Int).SetString(b, 10)
+		return okX && okY && x.Cmp(y) == 0
+	}
+	// What overflows is infinite, which is no error here.
+	x, _ := strconv.ParseFloat(a, 64)
+	y, _ := strconv.ParseFloat(b, 64)
+	return x == y
 }
 
 // parserTools gives parsers the argument types of formats that carry none.

@@ -33,6 +33,7 @@ type Renderer interface {
 type Local struct {
 	tokenizer *tokenizer.Tokenizer
 	config    tokenizer.Config
+	engine    chattemplate.Engine
 	template  *chattemplate.Template
 	withTools *chattemplate.Template
 	stops     []int
@@ -45,8 +46,8 @@ type Local struct {
 var _ Renderer = (*Local)(nil)
 
 // Open loads tokenizer.json, its configuration and the chat template from the folder
-// of a model.
-func Open(dir string) (*Local, error) {
+// of a model. Messages are prepared as the engine does that the model runs on.
+func Open(dir string, engine chattemplate.Engine) (*Local, error) {
 	t, err := tokenizer.Load(dir)
 	if err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func Open(dir string) (*Local, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := NewLocal(t, config)
+	l, err := NewLocal(t, config, engine)
 	if err != nil {
 		return nil, fmt.Errorf("model folder %s: %w", dir, err)
 	}
@@ -63,12 +64,12 @@ func Open(dir string) (*Local, error) {
 }
 
 // NewLocal returns a renderer of parts that are loaded already.
-func NewLocal(t *tokenizer.Tokenizer, config tokenizer.Config) (*Local, error) {
+func NewLocal(t *tokenizer.Tokenizer, config tokenizer.Config, engine chattemplate.Engine) (*Local, error) {
 	source, ok := config.ChatTemplates["default"]
 	if !ok {
 		return nil, errors.New("there is no chat template: put chat_template.jinja beside tokenizer.json, or use a server that renders by itself")
 	}
-	l := &Local{tokenizer: t, config: config, tools: make(map[*chat.Toolset][]json.RawMessage)}
+	l := &Local{tokenizer: t, config: config, engine: engine, tools: make(map[*chat.Toolset][]json.RawMessage)}
 	var err error
 	if l.template, err = chattemplate.Parse("default", source); err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func (g *growing) Render(_ context.Context, req *model.Request) (string, []int, 
 
 func (l *Local) render(req *model.Request, cache *chattemplate.Cache) (string, []int, error) {
 	in := chattemplate.Input{
-		Messages: req.Messages, AddGenerationPrompt: true, Cache: cache,
+		Messages: req.Messages, AddGenerationPrompt: true, Engine: l.engine, Cache: cache,
 		BOSToken: l.config.BOSToken, EOSToken: l.config.EOSToken, PadToken: l.config.PadToken, UnkToken: l.config.UnkToken,
 	}
 	template := l.template

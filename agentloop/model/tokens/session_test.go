@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/agentloop/chattemplate"
 	"github.com/hermes-env/hermes-env/agentloop/model"
 	"github.com/hermes-env/hermes-env/agentloop/model/modeltest"
 	"github.com/hermes-env/hermes-env/agentloop/model/tokens"
@@ -76,7 +77,7 @@ func newSetup(t testing.TB, kind, template string, script modeltest.TokenScript,
 		s.config.Renderer = tokens.NewRemote(remote)
 	case "vllm, chat":
 	default:
-		local, err := tokens.Open(dir)
+		local, err := tokens.Open(dir, "")
 		require.NoError(t, err)
 		s.config.Renderer = local
 	}
@@ -184,7 +185,7 @@ func TestASessionExtendsTheTokensItSampled(t *testing.T) {
 				require.Equal(t, p, got.Tokens[:got.Turns[i].Start], "prompt %d is not the beginning of the sequence", i)
 			}
 			// The text is that of the template, although no token list is what the tokenizer makes of it.
-			local, err := tokens.Open(folder(t, modeltest.ChatML))
+			local, err := tokens.Open(folder(t, modeltest.ChatML), "")
 			require.NoError(t, err)
 			last := len(messages) - 1
 			text, _, err := local.Render(t.Context(), &model.Request{Messages: messages[:last], Tools: tools})
@@ -234,6 +235,86 @@ func TestAnswersWrittenOtherwiseByTheTemplateKeepTheirTokens(t *testing.T) {
 	}
 }
 
+// Published templates search the content of an answer, add to it, or print it whatever it
+// is; an answer that is nothing but a call has null there.
+func TestSession_ContinuesAfterCallOnlyAnswers(t *testing.T) {
+	for name, show := range map[string]string{
+		"searched": `{% if '</think>' in m.content %}{% set content = m.content.split('</think>')[-1] %}{% else %}{% set content = m.content %}{% endif %}{{ content }}`,
+		"added":    `{{ '' + m.content }}`,
+		"printed":  `{{ m.content }}`,
+		"parts":    `{% if m.content is string %}{{ m.content }}{% else %}{% for part in m.content %}{{ part.text }}{% endfor %}{% endif %}`,
+	} {
+		template := strings.Replace(modeltest.Thinking, "{{ m.content or '' }}", show, 1)
+		require.NotEqual(t, modeltest.Thinking, template)
+		for _, kind := range kinds {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				s := newSetup(t, kind, template, modeltest.SampleInOrder(
+					modeltest.Sample(call("ls")), modeltest.Sample(call("cat a")+"\n"+call("cat b")), modeltest.Sample("Done."), modeltest.Sample(call("rm a"))))
+				session := s.session(t)
+				messages := converse(t, session, terminal(t), 5)
+				require.Equal(t, "null", string(messages[2].Get("content")))
+				require.NoError(t, session.Trainable())
+				all := session.Sequences()
+				require.Len(t, all, 1)
+				check(t, s, all)
+				require.Len(t, all[0].Turns, 5)
+				for i, turn := range all[0].Turns {
+					require.False(t, turn.Drift, "answer %d is written as it was sampled", i+1)
+				}
+				require.NotContains(t, s.tokenizer.Decode(all[0].Tokens, false), "None")
+			})
+		}
+	}
+}
+
+func TestSession_KeepsTheSampledSpellingOfArguments(t *testing.T) {
+	spellings := []string{
+		`{"command": "ls", "n": 1e3}`,
+		`{"command": "ls", "n": [0.10, 1.500]}`,
+		`{"command": "ls", "n": -0}`,
+		`{"command": "ls", "n": 1.0E-7}`,
+		`{"command": "ls", "n": 100000000000000000000000000.0}`,
+		`{"command": "\u006cs \u00e9 \ud83d\ude00 \/"}`,
+		`{"command": "rm", "n": 1, "command": "ls"}`,
+		`{ "command" : "ls","n":[ 1,2 ] }`,
+		`null`,
+	}
+	var script []modeltest.TokenReply
+	var sampled []string
+	for _, arguments := range spellings {
+		sampled = append(sampled, "<tool_call>\n{\"name\": \"terminal\", \"arguments\": "+arguments+"}\n</tool_call>")
+		script = append(script, modeltest.Sample(sampled[len(sampled)-1]))
+	}
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			s := newSetup(t, kind, modeltest.ChatML, modeltest.SampleInOrder(append(script, modeltest.Sample("Done."))...))
+			session := s.session(t)
+			converse(t, session, terminal(t), len(script)+1)
+			require.NoError(t, session.Trainable())
+			all := session.Sequences()
+			require.Len(t, all, 1, "%s", all[len(all)-1].Fork)
+			check(t, s, all)
+			text := s.tokenizer.Decode(all[0].Tokens, false)
+			for i, answer := range sampled {
+				require.True(t, all[0].Turns[i].Drift, answer)
+				require.Contains(t, text, answer)
+			}
+			require.False(t, all[0].Turns[len(sampled)].Drift)
+		})
+	}
+}
+
+func TestSession_ForksWhereATemplateWritesOtherValues(t *testing.T) {
+	template := strings.ReplaceAll(modeltest.ChatML, "call.function.arguments | tojson", "call.function.arguments | tojson | replace('1.5', '1')")
+	require.NotEqual(t, modeltest.ChatML, template)
+	s := newSetup(t, "sglang", template, modeltest.SampleInOrder(modeltest.Sample("<tool_call>\n{\"name\": \"terminal\", \"arguments\": {\"command\": \"ls\", \"n\": 1.5}}\n</tool_call>"), modeltest.Sample("Done.")))
+	session := s.session(t)
+	converse(t, session, terminal(t), 2)
+	all := session.Sequences()
+	require.Len(t, all, 2)
+	require.Contains(t, all[1].Fork, "it writes other tool calls")
+}
+
 func TestATemplateThatRewritesHistoryForksTheSession(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -257,6 +338,24 @@ func TestATemplateThatRewritesHistoryForksTheSession(t *testing.T) {
 			require.NotContains(t, text, "I should look.")
 			require.Contains(t, text, "Two files.<|im_end|>\n<|im_start|>user")
 		})
+	}
+}
+
+// Engines join the parts of a content differently, and leave different fields to templates.
+func TestLocal_PreparesMessagesAsTheEngine(t *testing.T) {
+	dir := folder(t, `{% for m in messages %}{{ m | tojson }}{% endfor %}`)
+	user, err := chat.Decode([]byte(`{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"name":"bob"}`))
+	require.NoError(t, err)
+	for engine, want := range map[chattemplate.Engine]string{
+		"":                  `{"role": "user", "content": "a\nb", "name": "bob"}`,
+		chattemplate.VLLM:   `{"role": "user", "content": "a\nb", "name": "bob"}`,
+		chattemplate.SGLang: `{"role": "user", "content": "a b"}`,
+	} {
+		local, err := tokens.Open(dir, engine)
+		require.NoError(t, err)
+		text, _, err := local.Render(t.Context(), &model.Request{Messages: []chat.Message{user}})
+		require.NoError(t, err)
+		require.Equal(t, want, text)
 	}
 }
 
