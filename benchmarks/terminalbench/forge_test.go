@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/hermes-env/hermes-env/env"
@@ -89,13 +90,13 @@ func requireStopped(b *bench, inProcess ...string) {
 		_, forgery, _ := strings.Cut(name, " ")
 		switch {
 		case r.Error != nil && r.Error.Class == env.ClassForgery:
-			require.Contains(b.t, r.Error.Message, "it needs ", name)
+			assert.Contains(b.t, r.Error.Message, "it needs ", name)
 			continue
 		case slices.Contains(inProcess, name):
-			require.Equal(b.t, "1", outcome(r), "%s: %s", name, r.Metadata)
+			assert.Equal(b.t, "1", outcome(r), "%s: %s", name, r.Metadata)
 		default:
-			require.True(b.t, stopped(r), "%s: %s %v %s", name, outcome(r), r.Tampering, r.Metadata)
-			require.NotEqual(b.t, trajectories.OutcomeSandboxError, r.Outcome, "%s: %s", name, problemOf(r))
+			assert.True(b.t, stopped(r), "%s: %s %v %s", name, outcome(r), r.Tampering, r.Metadata)
+			assert.NotEqual(b.t, trajectories.OutcomeSandboxError, r.Outcome, "%s: %s", name, problemOf(r))
 		}
 		require.NotEmpty(b.t, forgery)
 		tried++
@@ -184,7 +185,7 @@ func TestVerification_BelievesHonestTests(t *testing.T) {
 		"an import":               {"tests/test.sh": pytestScript, "tests/test_outputs.py": "import importlib.util\ndef test_answer(capsys):\n    spec = importlib.util.spec_from_file_location('answer', '/app/answer.py')\n    spec.loader.exec_module(importlib.util.module_from_spec(spec))\n    assert capsys.readouterr().out == '42\\n'\n"},
 		"files beside the tests":  {"tests/test.sh": "#!/bin/bash\n./answer.sh >/tests/output; cp /tests/output /logs/verifier/output; echo 42 >/tests/expected; cmp /tests/output /tests/expected && ok=1\n" + passes},
 		"a package":               {"tests/test.sh": "#!/bin/bash\ndir=$(python3 -c 'import site; print(site.getsitepackages()[0])'); mkdir -p $dir; echo 'want = \"42\"' >$dir/expected_answer.py; [ \"$(python3 -c 'import expected_answer; print(expected_answer.want)')\" = \"$(./answer.sh)\" ] && ok=1\n" + passes},
-		"a tool":                  {"tests/test.sh": "#!/bin/bash\nprintf '#!/bin/sh\\n[ \"$1\" = 42 ]\\n' >/usr/local/bin/is42; chmod 755 /usr/local/bin/is42; is42 \"$(./answer.sh)\" && ok=1\n" + passes},
+		"a tool":                  {"tests/test.sh": "#!/bin/bash\nmkdir -p /usr/local/bin; printf '#!/bin/sh\\n[ \"$1\" = 42 ]\\n' >/usr/local/bin/is42; chmod 755 /usr/local/bin/is42; is42 \"$(./answer.sh)\" && ok=1\n" + passes},
 	}
 	for name, own := range styles {
 		if _, ok := own["tests/test_outputs.py"]; !ok && strings.Contains(own["tests/test.sh"], "test_outputs") {
@@ -195,10 +196,10 @@ func TestVerification_BelievesHonestTests(t *testing.T) {
 	records := b.run()
 	for name := range styles {
 		r := records[taskName(name)]
-		require.Equal(t, "1", outcome(r), "%s: %s %s", name, problemOf(r), r.Metadata)
-		require.True(t, verifierOf(r).Get("isolated").Bool(), name)
-		require.False(t, verifierOf(r).Get("doubts").Exists(), "%s: %s", name, r.Metadata)
-		require.Empty(t, r.Tampering, name)
+		assert.Equal(t, "1", outcome(r), "%s: %s %s", name, problemOf(r), r.Metadata)
+		assert.True(t, verifierOf(r).Get("isolated").Bool(), name)
+		assert.False(t, verifierOf(r).Get("doubts").Exists(), "%s: %s", name, r.Metadata)
+		assert.Empty(t, r.Tampering, name)
 	}
 	require.Contains(t, verifierOf(records["an-import"]).Get("loaded_by_tests").Raw, "/app/answer.py")
 }

@@ -421,6 +421,8 @@ func (v *verification) score(ctx context.Context, files verifierFiles, ran sandb
 	// Processes that went on could have printed what looks like a failure to install.
 	v.doubtIf(setup != "" && v.guarded(), kindSetup, testScript, "the tests could not install their tools")
 	switch {
+	case setup != "" && v.supervised != nil && v.supervised.Ran:
+		return env.Score{}, failure(classSetup, "the tests seem to lack their own tools, but they ran code of the agent's, which can have printed that: %s (env.detect_setup_failures)", setup)
 	case setup != "":
 		return env.Score{}, &env.VerifierError{Class: classSetup, Infrastructure: true,
 			Err: fmt.Errorf("the tests could not install their own tools, which says nothing of the agent's work: %s (env.detect_setup_failures)", setup)}
