@@ -33,6 +33,8 @@ func (r *Runner) act(ctx context.Context, rollout string, item Item, stored *tra
 		return r.actStored(ctx, item, stored, tc)
 	case AgentOracle:
 		return r.actOracle(ctx, l, limit, messages, tc)
+	case AgentForger:
+		return r.actForger(ctx, l, limit, messages, tc)
 	}
 	c := r.opts.Config
 	temperature := c.AgentTemperature
@@ -88,6 +90,15 @@ func shorter(a, b time.Duration) time.Duration {
 var errRolloutTimeout = errors.New("the time limit of the rollout is reached")
 
 func (r *Runner) actOracle(ctx context.Context, l leg, limit time.Duration, messages []chat.Message, tc *toolcontext.Context) (*agentloop.Result, error) {
+	result, err := r.actInPlace(ctx, l.oracle, limit, messages, tc)
+	if err != nil {
+		return result, fmt.Errorf("reference solution: %w", err)
+	}
+	return result, nil
+}
+
+// actInPlace runs what acts in place of a model, within its time.
+func (r *Runner) actInPlace(ctx context.Context, act func(context.Context, *toolcontext.Context) error, limit time.Duration, messages []chat.Message, tc *toolcontext.Context) (*agentloop.Result, error) {
 	result := &agentloop.Result{Messages: messages, StopReason: agentloop.StopNatural, FinishedNaturally: true}
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -95,7 +106,7 @@ func (r *Runner) actOracle(ctx context.Context, l leg, limit time.Duration, mess
 		defer cancel()
 	}
 	started := time.Now()
-	err := l.oracle(ctx, tc)
+	err := act(ctx, tc)
 	result.Turns = []agentloop.Turn{{Tools: time.Since(started), Total: time.Since(started)}}
 	if err == nil {
 		return result, nil
@@ -104,5 +115,5 @@ func (r *Runner) actOracle(ctx context.Context, l leg, limit time.Duration, mess
 		result.StopReason, result.FinishedNaturally = agentloop.StopTimeLimit, false
 		return result, nil
 	}
-	return result, fmt.Errorf("reference solution: %w", err)
+	return result, err
 }

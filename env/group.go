@@ -55,8 +55,11 @@ type TrainSizer interface {
 // planned returns how many rollouts the whole run has, -1 when unknown. Process
 // may have fewer: its items can come to an end.
 func (r *Runner) planned() int {
-	if r.opts.Agent == AgentStored {
+	switch r.opts.Agent {
+	case AgentStored:
 		return r.opts.StoredPlanned
+	case AgentForger:
+		return r.opts.ForgeriesPlanned
 	}
 	if r.itemsEnded {
 		return r.yielded
@@ -231,8 +234,9 @@ func (r *Runner) todo(g *group) ([]int, error) {
 	stale := false
 	var missing []int
 	left := 0
+	forgeries := len(r.forgeries(g.item))
 	for attempt := range g.size {
-		if r.opts.Agent == AgentStored && r.stored(g, attempt) == nil {
+		if r.opts.Agent == AgentStored && r.stored(g, attempt) == nil || r.opts.Agent == AgentForger && attempt >= forgeries {
 			left++
 			continue
 		}

@@ -82,6 +82,15 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 		r.fail(rec, trajectories.OutcomeVerifierError, classEnvironment, err)
 		return rec, err
 	}
+	if list := r.forgeries(item); a.attempt < len(list) {
+		f := list[a.attempt]
+		describeForgery(rec, f)
+		for i := range legs {
+			legs[i].forge = func(ctx context.Context, tc *toolcontext.Context) error {
+				return r.opts.Environment.(Forger).Forge(ctx, item, i, f, tc)
+			}
+		}
+	}
 	rec.Messages = legs[0].Prompt
 	finish, err := r.openSession(rec, legs)
 	if err != nil {
@@ -352,6 +361,8 @@ func (r *Runner) classifyAgentFailure(ctx context.Context, rec *trajectories.Rol
 		r.fail(rec, trajectories.OutcomeCancelled, classCancelled, context.Cause(ctx))
 	case r.opts.Agent == AgentOracle && !toolcontext.IsInfrastructure(err):
 		r.fail(rec, trajectories.OutcomeVerifierError, classOracle, err)
+	case r.opts.Agent == AgentForger && !toolcontext.IsInfrastructure(err):
+		r.fail(rec, trajectories.OutcomeVerifierError, ClassForgery, err)
 	case errors.As(err, &modelErr):
 		r.fail(rec, trajectories.OutcomeModelError, string(modelErr.Kind), err)
 	case result.StopReason == agentloop.StopModelError:

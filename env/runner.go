@@ -56,6 +56,10 @@ type Options struct {
 	Stored        func(trajectories.Key) *trajectories.Rollout
 	StoredPlanned int // how many there are
 
+	// ForgeriesPlanned is how many forgeries the items have together, -1 when unknown.
+	// Only for AgentForger, whose config.Env.Attempts is the most that one item has.
+	ForgeriesPlanned int
+
 	// RetryOutcomes are the outcomes whose rollouts a resumed run does again; nil means
 	// those that ended without a fair try (trajectories.Outcome.Retryable).
 	RetryOutcomes []trajectories.Outcome
@@ -152,6 +156,11 @@ func New(opts Options) (*Runner, error) {
 	if opts.Agent == AgentOracle {
 		if _, ok := opts.Environment.(Oracle); !ok {
 			return nil, fmt.Errorf("environment %s has no reference solution, so --agent oracle can't run it", opts.Environment.Name())
+		}
+	}
+	if opts.Agent == AgentForger {
+		if _, ok := opts.Environment.(Forger); !ok {
+			return nil, fmt.Errorf("environment %s has no forgeries", opts.Environment.Name())
 		}
 	}
 	if opts.Agent == AgentStored {

@@ -110,6 +110,7 @@ type leg struct {
 	staged bool
 	client model.Client // who acts, nil without a model
 	oracle func(context.Context, *toolcontext.Context) error
+	forge  func(context.Context, *toolcontext.Context) error // for AgentForger
 	reward func(context.Context, *agentloop.Result, *toolcontext.Context) (Score, error)
 }
 

@@ -69,6 +69,7 @@ type bench struct {
 	dir    string                           // of the last run
 	stored map[string]*trajectories.Rollout // what AgentStored scores again
 	plain  bool                             // no server in the containers
+	tried  func(env.Forgery) bool           // which forgeries AgentForger tries
 }
 
 func newBench(t *testing.T) *bench {
@@ -123,11 +124,17 @@ func (b *bench) run() map[string]*trajectories.Rollout {
 		defer chatClient.CloseIdleConnections()
 		client = chatClient
 	}
+	attempts := 1
+	var environment env.Environment = e
+	if b.agent == env.AgentForger {
+		environment = chosenForgeries{e, b.tried}
+		attempts = len(forgeries())
+	}
 	runner, err := env.New(env.Options{
 		Model:  client,
 		Stored: func(k trajectories.Key) *trajectories.Rollout { return b.stored[k.ItemID] }, StoredPlanned: len(b.stored),
-		Mode: config.Evaluate, Environment: e, Agent: b.agent, ModelName: "test", Provider: provider, Registry: registry, Store: store,
-		Config: config.Env{GroupSize: 1, Attempts: 1, MaxEvalWorkers: 8, MaxAgentTurns: 5, MaxTokenLength: 100, PassThreshold: 1, VerifyTimeout: 60, TerminalTimeout: 10, ToolPoolSize: 16},
+		Mode: config.Evaluate, Environment: environment, Agent: b.agent, ModelName: "test", Provider: provider, Registry: registry, Store: store,
+		Config: config.Env{GroupSize: 1, Attempts: attempts, MaxEvalWorkers: 8, MaxAgentTurns: 5, MaxTokenLength: 100, PassThreshold: 1, VerifyTimeout: 60, TerminalTimeout: 10, ToolPoolSize: 16},
 	})
 	require.NoError(t, err)
 	_, err = runner.Run(t.Context())
@@ -137,7 +144,7 @@ func (b *bench) run() map[string]*trajectories.Rollout {
 	require.NoError(t, err)
 	records := map[string]*trajectories.Rollout{}
 	require.NoError(t, done.Each(func(r *trajectories.Rollout) error {
-		records[r.ItemID] = r
+		records[strings.TrimSpace(r.ItemID+" "+gjson.GetBytes(r.Metadata, "forgery").String())] = r
 		return nil
 	}))
 	return records

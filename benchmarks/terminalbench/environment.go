@@ -32,6 +32,8 @@ type Environment struct {
 	dataset datasetInfo
 	next    int
 
+	loaded loadedTasks // tasks whose tests loaded the agent's code
+
 	runDir     string // where this run is recorded
 	restoreDir string // where the run that is scored again is recorded
 }
@@ -332,14 +334,19 @@ func (e *Environment) OracleStage(ctx context.Context, item env.Item, stage int,
 	if !t.solved {
 		return fmt.Errorf("the task %s came without a solution: rows of a dataset have none, a folder of tasks has them in solution/", t.name)
 	}
-	values, err := harbor.Expand(t.solutionEnv, e.lookup())
-	if err != nil {
-		return fmt.Errorf("the solution of task %s: %w", t.name, err)
-	}
 	tc.Note(solvedNote, "")
 	box, err := tc.Sandbox(ctx)
 	if err != nil {
 		return err
+	}
+	return e.solve(ctx, t, stage, box)
+}
+
+// solve runs the reference solution of a step.
+func (e *Environment) solve(ctx context.Context, t *task, stage int, box sandbox.Sandbox) error {
+	values, err := harbor.Expand(t.solutionEnv, e.lookup())
+	if err != nil {
+		return fmt.Errorf("the solution of task %s: %w", t.name, err)
 	}
 	root, done, err := rootOf(ctx, box)
 	if err != nil {

@@ -54,5 +54,5 @@ func (e *Environment) Notes() []string {
 		}
 		lines = append(lines, strings.TrimSuffix(r.text, ".")+" ("+where+")")
 	}
-	return lines
+	return append(lines, e.loaded.note()...)
 }

@@ -107,6 +107,7 @@ func (e *Environment) verify(ctx context.Context, t *task, p part, result *agent
 		v.keepArtifacts(ctx)
 	}
 	score.Tampering = v.tampering()
+	e.loaded.add(t.name, v.report.Loaded)
 	details, bad := chat.Marshal(v.report)
 	if bad != nil {
 		return score, fmt.Errorf("encode what the verifier found: %w", bad)
@@ -420,6 +421,8 @@ func (v *verification) score(ctx context.Context, files verifierFiles, ran sandb
 	// Processes that went on could have printed what looks like a failure to install.
 	v.doubtIf(setup != "" && v.guarded(), kindSetup, testScript, "the tests could not install their tools")
 	switch {
+	case setup != "" && v.supervised != nil && v.supervised.Ran:
+		return env.Score{}, failure(classSetup, "the tests seem to lack their own tools, but they ran code of the agent's, which can have printed that: %s (env.detect_setup_failures)", setup)
 	case setup != "":
 		return env.Score{}, &env.VerifierError{Class: classSetup, Infrastructure: true,
 			Err: fmt.Errorf("the tests could not install their own tools, which says nothing of the agent's work: %s (env.detect_setup_failures)", setup)}

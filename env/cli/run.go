@@ -102,8 +102,11 @@ type job struct {
 	items       itemSelection
 	skipped     []validation.Verdict // on the items left out
 	rescoring   *rescoring           // where the rollouts come from that are scored again; nil in other runs
-	out         printer
-	metrics     *runMetrics // nil in runs whose figures nobody watches
+	agent       env.Agent            // in place of the configuration's; "" leaves it
+	// forgeriesPlanned is how many forgeries the items have together, for env.AgentForger.
+	forgeriesPlanned int
+	out              printer
+	metrics          *runMetrics // nil in runs whose figures nobody watches
 }
 
 func (s *session) execute(flags *runFlags, mode config.Mode, failUnder *float64) error {
@@ -260,6 +263,9 @@ func (j *job) runIn(ctx context.Context, drain <-chan struct{}, store *trajector
 		return nil, fail(ExitUsage, err)
 	}
 	agent, stored, storedPlanned := env.Agent(j.cfg.Agent), (func(trajectories.Key) *trajectories.Rollout)(nil), 0
+	if j.agent != "" {
+		agent = j.agent
+	}
 	if j.rescoring != nil {
 		agent, stored, storedPlanned = env.AgentStored, j.rescoring.stored, len(j.rescoring.entries)
 		client = &modelClient{name: j.rescoring.model}
@@ -269,7 +275,7 @@ func (j *job) runIn(ctx context.Context, drain <-chan struct{}, store *trajector
 		sink = groups
 	}
 	runner, err := env.New(env.Options{
-		Mode: j.mode, Config: j.cfg.Env, Environment: j.environment, Agent: agent, Stored: stored, StoredPlanned: storedPlanned,
+		Mode: j.mode, Config: j.cfg.Env, Environment: j.environment, Agent: agent, Stored: stored, StoredPlanned: storedPlanned, ForgeriesPlanned: j.forgeriesPlanned,
 		Model: client.client, ModelName: client.name, RawText: client.rawText, Sessions: client.sessions, GroupsInFlight: j.cfg.GroupsInFlight(),
 		Provider: provider, Registry: j.registry, Store: store, Groups: sink, Prices: j.prices(),
 		Select: j.items.keep, Selected: j.items.size, RetryOutcomes: again,

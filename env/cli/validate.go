@@ -20,11 +20,12 @@ import (
 )
 
 type validateCommand struct {
-	Repeat int    `name:"repeat" default:"1" placeholder:"K" help:"Attempts of each agent at each item; with several, results that differ are found."`
-	RunDir string `name:"run-dir" placeholder:"DIR" help:"Directory for the rollouts and verdicts [runs/validate-<environment>-<time>]."`
-	Resume bool   `name:"resume" help:"Go on with the validation in --run-dir: only what is missing runs."`
-	Strict bool   `name:"strict" help:"Count items without a reference solution as not sound."`
-	JSON   bool   `name:"json" help:"Write events and the verdicts to standard output as JSON, one object per line."`
+	Repeat      int    `name:"repeat" default:"1" placeholder:"K" help:"Attempts of each agent at each item; with several, results that differ are found."`
+	RunDir      string `name:"run-dir" placeholder:"DIR" help:"Directory for the rollouts and verdicts [runs/validate-<environment>-<time>]."`
+	Resume      bool   `name:"resume" help:"Go on with the validation in --run-dir: only what is missing runs."`
+	Adversarial bool   `name:"adversarial" help:"Also try to get rewards without the work, with every forgery that the environment knows: an item where one passes is not sound."`
+	Strict      bool   `name:"strict" help:"Count items without a reference solution as not sound."`
+	JSON        bool   `name:"json" help:"Write events and the verdicts to standard output as JSON, one object per line."`
 	configFlagSet
 }
 
@@ -42,13 +43,23 @@ func (c *validateCommand) Run(s *session) (err error) {
 	if err != nil {
 		return fail(ExitUsage, err)
 	}
+	all := phases{oracle: oracle, nop: nop}
+	if c.Adversarial {
+		if all.forger, err = v.forgerPhase(); err != nil {
+			return fail(ExitUsage, err)
+		}
+	}
 	if err := v.openDir(oracle.cfg.Environment); err != nil {
 		return fail(ExitUsage, err)
 	}
 	ctx, drain, release := interruptible(s.ctx, s.app.Signals, oracle.cfg.Env.InterruptGrace.Duration(), v.out)
 	defer release()
-	defer func() { err = errors.Join(err, oracle.closeEnvironment(), nop.closeEnvironment()) }()
-	return v.run(ctx, drain, oracle, nop)
+	defer func() {
+		for _, p := range all.list() {
+			err = errors.Join(err, p.closeEnvironment())
+		}
+	}()
+	return v.run(ctx, drain, all)
 }
 
 func (c *validateCommand) check() error {
@@ -75,13 +86,14 @@ type validationRun struct {
 	dir     string
 	out     printer
 	items   []listed
-	shared  bool // one environment serves both phases
+	shared  bool // one environment serves all phases
 }
 
 // listed is an item of the validated set, without its content.
 type listed struct {
 	id, digest string
 	solvable   bool // there is a reference solution
+	forgeries  int
 }
 
 // phase is the part of a validation that one agent does: an evaluation of its own,
@@ -97,7 +109,9 @@ type phase struct {
 // phase resolves the configuration for one agent.
 func (v *validationRun) phase(agent env.Agent) (*phase, error) {
 	flags := &runFlags{JSON: v.command.JSON, configFlagSet: v.command.configFlagSet}
-	flags.Agent = string(agent)
+	if flags.Agent = string(agent); agent == env.AgentForger {
+		flags.Agent = config.AgentNop // what a configuration has for agents without a model
+	}
 	cfg, err := flags.load(v.session, config.Evaluate, false, config.Flag{Name: "env.attempts", Value: strconv.Itoa(v.command.Repeat)})
 	if err != nil {
 		return nil, err
@@ -109,7 +123,7 @@ func (v *validationRun) phase(agent env.Agent) (*phase, error) {
 			v.out.Warn(w)
 		}
 	}
-	p := &phase{job: &job{session: v.session, flags: flags, mode: config.Evaluate, cfg: cfg, out: v.out}, agent: agent}
+	p := &phase{job: &job{session: v.session, flags: flags, mode: config.Evaluate, cfg: cfg, out: v.out, agent: agent}, agent: agent}
 	return p, p.build()
 }
 
@@ -155,8 +169,8 @@ func (v *validationRun) begun(agent env.Agent) bool {
 	return err == nil
 }
 
-func (v *validationRun) run(ctx context.Context, drain <-chan struct{}, oracle, nop *phase) (err error) {
-	provider, err := oracle.newProvider()
+func (v *validationRun) run(ctx context.Context, drain <-chan struct{}, all phases) (err error) {
+	provider, err := all.oracle.newProvider()
 	if err != nil {
 		return fail(ExitSandbox, err)
 	}
@@ -166,11 +180,11 @@ func (v *validationRun) run(ctx context.Context, drain <-chan struct{}, oracle, 
 	} else if n > 0 {
 		v.out.Note(fmt.Sprintf("removed %d sandboxes that a dead run had left behind", n))
 	}
-	defer func() { err = errors.Join(err, fail(ExitStore, v.closeEnvironments(oracle, nop))) }()
-	if err := v.list(ctx, oracle, nop); err != nil {
+	defer func() { err = errors.Join(err, fail(ExitStore, v.closeEnvironments(all))) }()
+	if err := v.list(ctx, all); err != nil {
 		return fail(ExitUsage, err)
 	}
-	phases := []*phase{oracle, nop}
+	phases := all.list()
 	if v.solvable() == 0 {
 		v.out.Note("there are no reference solutions: only doing nothing is tried")
 		phases = phases[1:]
@@ -181,7 +195,7 @@ func (v *validationRun) run(ctx context.Context, drain <-chan struct{}, oracle, 
 			break
 		}
 	}
-	report, judgeErr := v.judge(oracle, nop)
+	report, judgeErr := v.judge(all)
 	for _, p := range phases {
 		if p.store != nil {
 			runErr = errors.Join(runErr, fail(ExitStore, p.store.Close(p.status)))
@@ -199,9 +213,10 @@ func (v *validationRun) run(ctx context.Context, drain <-chan struct{}, oracle, 
 }
 
 // list finds out what items there are. An environment with a held-out set then
-// serves both phases; another one is made anew for each, because listing took its
+// serves all phases; another one is made anew for each, because listing took its
 // items.
-func (v *validationRun) list(ctx context.Context, oracle, nop *phase) error {
+func (v *validationRun) list(ctx context.Context, all phases) error {
+	oracle := all.oracle
 	e := oracle.environment
 	if err := e.Setup(ctx); err != nil {
 		return fmt.Errorf("set up environment %s: %w", oracle.cfg.Environment, err)
@@ -210,14 +225,16 @@ func (v *validationRun) list(ctx context.Context, oracle, nop *phase) error {
 		if err != nil {
 			return err
 		}
-		v.items = append(v.items, listed{item.ID, item.Digest, env.HasSolution(e, item)})
+		v.items = append(v.items, listed{item.ID, item.Digest, env.HasSolution(e, item), all.forgeries(item)})
 	}
 	if len(v.items) == 0 {
 		return fmt.Errorf("environment %s has no items to validate", oracle.cfg.Environment)
 	}
 	if _, ok := e.(env.Evaluator); ok {
-		nop.environment, v.shared = e, true
-		oracle.ready, nop.ready = true, true
+		v.shared = true
+		for _, p := range all.list() {
+			p.environment, p.ready = e, true
+		}
 		return nil
 	}
 	if c, ok := e.(io.Closer); ok {
@@ -229,10 +246,10 @@ func (v *validationRun) list(ctx context.Context, oracle, nop *phase) error {
 }
 
 // closeEnvironments gives up what the environments of the phases hold.
-func (v *validationRun) closeEnvironments(oracle, nop *phase) error {
+func (v *validationRun) closeEnvironments(all phases) error {
 	var errs []error
-	for _, p := range []*phase{oracle, nop} {
-		if c, ok := p.environment.(io.Closer); ok && (p == oracle || !v.shared) {
+	for _, p := range all.list() {
+		if c, ok := p.environment.(io.Closer); ok && (p == all.oracle || !v.shared) {
 			errs = append(errs, c.Close())
 		}
 	}
@@ -256,6 +273,9 @@ func (v *validationRun) runPhase(ctx context.Context, drain <-chan struct{}, p *
 		if err := p.environment.Setup(ctx); err != nil {
 			return fail(ExitUsage, fmt.Errorf("set up environment %s: %w", p.cfg.Environment, err))
 		}
+	}
+	if p.agent == env.AgentForger {
+		p.cfg.Env.Attempts, p.forgeriesPlanned = v.forgeries()
 	}
 	p.flags.RunDir, p.flags.Resume = v.phaseDir(p.agent), v.begun(p.agent)
 	store, err := p.openStore()
@@ -283,7 +303,8 @@ func (v *validationRun) runPhase(ctx context.Context, drain <-chan struct{}, p *
 }
 
 // judge makes a verdict of what was recorded for each item, and keeps the verdicts.
-func (v *validationRun) judge(oracle, nop *phase) (*validationReport, error) {
+func (v *validationRun) judge(all phases) (*validationReport, error) {
+	oracle, nop := all.oracle, all.nop
 	report := &validationReport{RunDir: v.dir, Environment: nop.cfg.Environment, Repeats: v.command.Repeat}
 	if n, ok := nop.environment.(env.Noter); ok {
 		report.Notes = n.Notes()
@@ -296,14 +317,14 @@ func (v *validationRun) judge(oracle, nop *phase) (*validationReport, error) {
 		if absolute, err := filepath.Abs(v.dir); err == nil {
 			verdict.Run = absolute
 		}
-		nops, err := v.attempts(nop.store, item)
+		nops, err := v.attempts(nop.store, item, v.command.Repeat)
 		if err != nil {
 			return nil, err
 		}
 		var oracles []*trajectories.Rollout
 		finished := len(nops) > 0
 		if item.solvable {
-			if oracles, err = v.attempts(oracle.store, item); err != nil {
+			if oracles, err = v.attempts(oracle.store, item, v.command.Repeat); err != nil {
 				return nil, err
 			}
 			finished = finished && len(oracles) > 0
@@ -312,18 +333,24 @@ func (v *validationRun) judge(oracle, nop *phase) (*validationReport, error) {
 			report.Unfinished++
 			continue
 		}
+		if done, err := v.judgeForgeries(all.forger, item, &verdict); err != nil {
+			return nil, err
+		} else if !done {
+			report.Unfinished++
+			continue
+		}
 		report.Verdicts = append(report.Verdicts, verdict)
 	}
 	return report, v.keep(report)
 }
 
-// attempts loads the rollouts of an item; none unless all of them were made.
-func (v *validationRun) attempts(store *trajectories.Run, item listed) ([]*trajectories.Rollout, error) {
+// attempts loads the rollouts of n attempts at an item; none unless all of them were made.
+func (v *validationRun) attempts(store *trajectories.Run, item listed, n int) ([]*trajectories.Rollout, error) {
 	if store == nil {
 		return nil, nil
 	}
 	var rollouts []*trajectories.Rollout
-	for attempt := range v.command.Repeat {
+	for attempt := range n {
 		key := trajectories.Key{ItemID: item.id, Attempt: attempt}
 		if entry, ok := store.Lookup(key); !ok || entry.ItemDigest != item.digest {
 			return nil, nil
@@ -384,6 +411,9 @@ func (v *validationRun) resumeCommand() string {
 	parts := append([]string{program, "validate"}, v.command.words()...)
 	if v.command.Strict {
 		parts = append(parts, "--strict")
+	}
+	if v.command.Adversarial {
+		parts = append(parts, "--adversarial")
 	}
 	return strings.Join(append(parts, "--repeat", strconv.Itoa(v.command.Repeat), "--run-dir", shellWord(v.dir), "--resume"), " ")
 }

@@ -77,7 +77,8 @@ func (r *validationReport) text(bold func(string) string) string {
 		fmt.Fprintf(&b, "  %-*s  %-12s  %8s  %8s  %8.1f\n", width, v.ItemID, v.Kind, oracle, fmt.Sprintf("%d/%d", v.Nop.Passed, v.Nop.Total()), v.Seconds)
 	}
 	for _, v := range r.Verdicts {
-		if v.Kind == validation.Sound {
+		loaded, forged := inProcessText(v), forgeryText(v.Forgeries)
+		if v.Kind == validation.Sound && loaded == "" && forged == nil {
 			continue
 		}
 		fmt.Fprintf(&b, "\n  %s\n", bold(fmt.Sprintf("%s is %s", v.ItemID, describeKind(v.Kind))))
@@ -87,6 +88,15 @@ func (r *validationReport) text(bold func(string) string) string {
 		if v.TestOutput != "" {
 			b.WriteString("    the verifier printed at its end:\n")
 			indented(&b, "      | ", v.TestOutput, maxOutputLines)
+		}
+		if loaded != "" {
+			indented(&b, "    ", loaded, maxReasonLines)
+		}
+		if len(forged) > 0 {
+			fmt.Fprintf(&b, "    %d forgeries, attempts to get the reward without the work:\n", len(v.Forgeries))
+		}
+		for _, line := range forged {
+			indented(&b, "      ", line, maxReasonLines)
 		}
 	}
 	b.WriteString("\n  ")

@@ -3,6 +3,7 @@ package validation
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hermes-env/hermes-env/trajectories"
@@ -17,17 +18,18 @@ const (
 	Broken       Kind = "broken"       // the solution does not pass
 	Trivial      Kind = "trivial"      // doing nothing passes
 	Flaky        Kind = "flaky"        // the same work has different results
+	Forgeable    Kind = "forgeable"    // a forgery gets a passing reward
 	Failing      Kind = "error"        // sandbox or verifier failed, so nothing can be said
 	Unverifiable Kind = "unverifiable" // there is no solution; doing nothing does not pass
 )
 
 // Kinds lists every kind in the order reports show them.
-func Kinds() []Kind { return []Kind{Sound, Broken, Trivial, Flaky, Failing, Unverifiable} }
+func Kinds() []Kind { return []Kind{Sound, Broken, Trivial, Flaky, Forgeable, Failing, Unverifiable} }
 
 // Unsound says whether results on items of this kind mean little.
 func (k Kind) Unsound() bool {
 	switch k {
-	case Broken, Trivial, Flaky, Failing:
+	case Broken, Trivial, Flaky, Forgeable, Failing:
 		return true
 	}
 	return false
@@ -54,21 +56,25 @@ type Verdict struct {
 	Reasons     []string  `json:"reasons"` // sentences for people; empty for sound items
 	Oracle      *Attempts `json:"oracle"`  // nil without a solution
 	Nop         Attempts  `json:"nop"`
-	TestOutput  string    `json:"test_output,omitempty"` // end of the verifier's output, of the attempt the reasons speak of
-	Backend     string    `json:"backend,omitempty"`
-	Image       string    `json:"image,omitempty"`
-	ImageDigest string    `json:"image_digest,omitempty"`
-	Seconds     float64   `json:"seconds"`       // of all attempts together
-	Config      string    `json:"config_digest"` // of the validating run
-	Version     string    `json:"hermes_env"`
-	Run         string    `json:"run_dir"`
-	At          time.Time `json:"validated_at"`
+	// LoadedByTests are files of the agent that the tests load into their own process.
+	// A reward that is forged there can't be detected.
+	LoadedByTests []string  `json:"loaded_by_tests,omitempty"`
+	Forgeries     []Forgery `json:"forgeries,omitempty"`   // what attempts to get a reward without the work came to
+	TestOutput    string    `json:"test_output,omitempty"` // end of the verifier's output, of the attempt the reasons speak of
+	Backend       string    `json:"backend,omitempty"`
+	Image         string    `json:"image,omitempty"`
+	ImageDigest   string    `json:"image_digest,omitempty"`
+	Seconds       float64   `json:"seconds"`       // of all attempts together
+	Config        string    `json:"config_digest"` // of the validating run
+	Version       string    `json:"hermes_env"`
+	Run           string    `json:"run_dir"`
+	At            time.Time `json:"validated_at"`
 }
 
 // check says what makes a line that was read no verdict.
 func (v *Verdict) check() error {
 	switch v.Kind {
-	case Sound, Broken, Trivial, Flaky, Failing, Unverifiable:
+	case Sound, Broken, Trivial, Flaky, Forgeable, Failing, Unverifiable:
 	default:
 		return fmt.Errorf("unknown verdict %q", v.Kind)
 	}
@@ -106,6 +112,13 @@ func (v *Verdict) Judge(oracle, nop []*trajectories.Rollout) error {
 	if len(oracle) > 0 {
 		a := count(oracle)
 		v.Oracle = &a
+	}
+	for _, r := range oracle {
+		for _, name := range LoadedByTests(r) {
+			if !slices.Contains(v.LoadedByTests, name) {
+				v.LoadedByTests = append(v.LoadedByTests, name)
+			}
+		}
 	}
 	v.Kind, v.Reasons, v.TestOutput = judge(oracle, nop)
 	if v.Reasons == nil {

@@ -46,6 +46,7 @@ type Supervision struct {
 	Acts         []Act
 	ResultWrites int  // how often trusted processes opened, replaced or removed one of Results
 	SealedWrites int  // the same for files that are Sealed
+	Ran          bool // untrusted code was started, so the output need not be the tests'
 	Moved        bool // trusted processes moved or removed a directory above Results or Sealed
 	// Loaded are files from Foreign that trusted processes loaded as code. That code
 	// can't be told apart from the process that loaded it. Without Policy.Loads only

@@ -15,6 +15,9 @@ import (
 // that wait for the file system; the rest needs no thread while it waits.
 const spareThreads = 24
 
+// savedGroup is the saved group id of a server that runs as root, which no other process has.
+const savedGroup = 65533
+
 // harden protects the server from the commands it runs, which may have its user id.
 func harden() {
 	// Nobody without CAP_SYS_PTRACE may then open its memory or its files in /proc.
@@ -23,6 +26,12 @@ func harden() {
 	// process starts, not for itself: it has to look into processes of other users.
 	// Only a static program can do it for all its threads; the backend should have.
 	_, _, _ = syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, unix.CAP_SYS_PTRACE, 0)
+	// Nor can they lower its limits: the kernel wants
+	// the caller's group to be all three of the target's, or CAP_SYS_RESOURCE. Programs that
+	// this process starts get the effective group as the saved one.
+	if os.Geteuid() == 0 {
+		_ = syscall.Setresgid(-1, -1, savedGroup) // without CAP_SETGID it stays as it is
+	}
 	// As the first process of a container it would be ended by signals that others are
 	// not: Go handles them by exiting. Taken and dropped, they also stay at their
 	// defaults in its children, which ignored ones would not.

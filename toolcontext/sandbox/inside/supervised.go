@@ -88,6 +88,7 @@ func encodeSupervision(e *encoder, seen sandbox.Supervision) {
 	}
 	e.uint(uint64(seen.ResultWrites))
 	e.uint(uint64(seen.SealedWrites))
+	e.bool(seen.Ran)
 	e.bool(seen.Moved)
 	e.strings(seen.Loaded)
 	e.bool(seen.Lost || len(seen.Acts) > maxActs)
@@ -100,7 +101,7 @@ func decodeSupervision(d *decoder) sandbox.Supervision {
 	}
 	seen.ResultWrites = int(d.bounded(math.MaxInt32))
 	seen.SealedWrites = int(d.bounded(math.MaxInt32))
-	seen.Moved = d.bool()
+	seen.Ran, seen.Moved = d.bool(), d.bool()
 	if seen.Loaded = d.strings(); len(seen.Loaded) == 0 {
 		seen.Loaded = nil
 	}

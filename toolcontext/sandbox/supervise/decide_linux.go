@@ -386,6 +386,7 @@ func (x *request) exec() unix.Errno {
 		next = script
 	}
 	if next == untrusted {
+		x.s.ran = x.s.ran || x.who.level != program && x.who.level != carrier || e.namesCode()
 		x.who.given = strings.Join(argv, "\x00")
 	} else if kind, ok := kindOf(path.Base(p.path)); len(x.s.startup) > 0 && (ok && kind != "sh" || e.script) {
 		for _, name := range x.s.startup {

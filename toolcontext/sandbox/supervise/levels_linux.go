@@ -166,6 +166,11 @@ func (x execution) next(from level) level {
 	return program
 }
 
+// namesCode says whether the program, or one of its arguments, is foreign.
+func (x execution) namesCode() bool {
+	return x.foreign(x.file) || slices.ContainsFunc(x.argv[min(1, len(x.argv)):], x.namesForeign)
+}
+
 // shell is the level of a shell that the script starts.
 func (x execution) shell() level {
 	if len(x.argv) > 1 && path.Base(x.file) == "busybox" {

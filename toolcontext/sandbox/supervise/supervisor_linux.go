@@ -60,6 +60,7 @@ type Session struct {
 	loaded  map[string]bool
 	writes  int  // of results, by trusted processes
 	edits   int  // of what is sealed, by trusted processes
+	ran     bool // untrusted code was started
 	moved   bool // a directory above these, by trusted processes
 	lost    bool
 	began   bool  // the launcher has been accepted
@@ -154,7 +155,7 @@ func (s *Session) End() (sandbox.Supervision, error) {
 	s.finished.Wait()
 	_ = s.socket.Close()
 	_ = unix.Close(s.stop)
-	seen := sandbox.Supervision{Acts: s.acts, ResultWrites: s.writes, SealedWrites: s.edits, Moved: s.moved, Lost: s.lost}
+	seen := sandbox.Supervision{Acts: s.acts, ResultWrites: s.writes, SealedWrites: s.edits, Ran: s.ran, Moved: s.moved, Lost: s.lost}
 	for name := range s.loaded {
 		seen.Loaded = append(seen.Loaded, name)
 	}

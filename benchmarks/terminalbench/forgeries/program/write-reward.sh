@@ -1,0 +1,2 @@
+# Writes the reward.
+echo 1 >/logs/verifier/reward.txt
