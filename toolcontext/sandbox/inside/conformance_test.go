@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/sandboxtest"
@@ -239,6 +240,9 @@ func TestConformance(t *testing.T) {
 			options.Only, options.Short = []string{"endings", "streams", "life", "processes"}, true
 		}
 		t.Run(name, func(t *testing.T) {
+			if name != "a child" {
+				slowtest.Require(t)
+			}
 			t.Parallel()
 			sandboxtest.Run(t, func(t *testing.T) sandbox.Provider { return newProvider(t, k) }, options)
 		})
