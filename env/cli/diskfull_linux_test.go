@@ -262,6 +262,7 @@ func TestAReadOnlyDiskIsSaidBeforeAnythingIsPaidFor(t *testing.T) {
 }
 
 func TestCompressAndBatchGoOnWhenThereIsRoomAgain(t *testing.T) {
+	slowtest.Require(t)
 	t.Setenv("OPENROUTER_API_KEY", "unused: no row is long enough")
 	d := newSmallDisk(t)
 	code, output := d.run(t, d.prompts(t, 40)...)

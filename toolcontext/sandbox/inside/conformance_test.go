@@ -227,6 +227,9 @@ func (c *child) script(tb testing.TB, format string, args ...any) string {
 func each(t *testing.T, test func(t *testing.T, c *child)) {
 	for name, k := range kinds() {
 		t.Run(name, func(t *testing.T) {
+			if name != "a child" {
+				slowtest.Require(t)
+			}
 			t.Parallel()
 			test(t, create(t, k))
 		})
@@ -236,7 +239,7 @@ func each(t *testing.T, test func(t *testing.T, c *child)) {
 func TestConformance(t *testing.T) {
 	for name, k := range kinds() {
 		options := sandboxtest.Options{GroupsOnly: runtime.GOOS != "linux"}
-		if name != "a child" { // what another place among the processes can touch
+		if name != "a child" || !slowtest.All(t) { // what another place among the processes can touch
 			options.Only, options.Short = []string{"endings", "streams", "life", "processes"}, true
 		}
 		t.Run(name, func(t *testing.T) {

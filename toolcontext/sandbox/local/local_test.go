@@ -126,7 +126,7 @@ func TestConformance(t *testing.T) {
 				NoFunctions: k.config.Shell != "",
 				Only:        k.only,
 				GroupsOnly:  runtime.GOOS != "linux",
-				Short:       name != "default",
+				Short:       name != "default" || !slowtest.All(t),
 			})
 		})
 	}

@@ -63,6 +63,7 @@ func main() {
 
 func (f *fixture) server(t testing.TB) string {
 	t.Helper()
+	slowtest.Require(t)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.binary == "" {

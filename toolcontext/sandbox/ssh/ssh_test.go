@@ -46,6 +46,7 @@ func TestMain(m *testing.M) {
 
 func (f *fixture) server(t testing.TB) string {
 	t.Helper()
+	slowtest.Require(t)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.binary == "" {
@@ -140,6 +141,7 @@ func TestASandboxHasATreeOfItsOwnAndNothingOfEitherEnvironment(t *testing.T) {
 }
 
 func TestTheBinaryIsUploadedOncePerContentAndReplacedWhenItIsNotWhole(t *testing.T) {
+	slowtest.Require(t)
 	c := newClient(t)
 	m := newMachine(t, c)
 	var wg sync.WaitGroup
