@@ -34,24 +34,41 @@ func syncDir(dir string) error {
 
 // makeDirs creates dir and the missing directories above it, durably.
 func makeDirs(dir string) error {
+	err := makeDir(dir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if parent := filepath.Dir(dir); parent != dir {
+		if err := makeDirs(parent); err != nil {
+			return err
+		}
+		if err = makeDir(dir); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	// The parent is there and takes no directory: /proc, or a working directory that
+	// was deleted. Making the parent again would not end.
+	if _, gone := os.Getwd(); gone != nil && !filepath.IsAbs(dir) {
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: errors.New("the working directory was deleted: change to one that exists")}
+	}
+	return &fs.PathError{Op: "mkdir", Path: dir, Err: fmt.Errorf("%s takes no new directories", filepath.Dir(dir))}
+}
+
+// makeDir creates one directory, durably, unless it is there.
+func makeDir(dir string) error {
 	err := os.Mkdir(dir, 0o755)
 	switch {
 	case err == nil:
 		return syncDir(filepath.Dir(dir))
 	case errors.Is(err, fs.ErrExist):
-		info, statErr := os.Stat(dir)
-		if statErr != nil {
-			return statErr
-		}
-		if !info.IsDir() {
+		info, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return &fs.PathError{Op: "mkdir", Path: dir, Err: errors.New("a symbolic link of that name leads nowhere")}
+		case err == nil && !info.IsDir():
 			return &fs.PathError{Op: "mkdir", Path: dir, Err: errors.New("a file of that name exists")}
 		}
-		return nil
-	case errors.Is(err, fs.ErrNotExist):
-		if err := makeDirs(filepath.Dir(dir)); err != nil {
-			return err
-		}
-		return makeDirs(dir)
+		return err
 	}
 	return err
 }

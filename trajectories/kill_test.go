@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 )
 
 // childVariable names the directory in which this test binary, started again,
@@ -110,15 +111,17 @@ func recordStep(run *Run, groups *GroupWriter, step int) error {
 }
 
 func TestNothingIsLostOrDoubledWhenTheProcessIsKilledAtRandomInstants(t *testing.T) {
+	slowtest.Require(t)
 	base := quickDir(t) // a kill, unlike a power cut, spares what was written and not yet synced
 	random := rand.New(rand.NewPCG(1, 2))
 	rollouts := map[string]bool{}
 	written := map[string]bool{}
-	for range 24 {
+	kills := slowtest.Times(12, 200)
+	for range kills {
 		acknowledge(t, base, random, rollouts, written)
 		checkKilledRun(t, base, rollouts, written)
 	}
-	require.Greater(t, len(rollouts), 24)
+	require.Greater(t, len(rollouts), kills)
 	require.NotEmpty(t, written)
 	require.NotEmpty(t, readLines(t, filepath.Join(base, childRun, supersededFile)), "superseding was not exercised")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/hermes-env/hermes-env/agentloop/model/modeltest"
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 )
 
 // child runs this test binary as hermes-env in dir. It is killed once kill says so; nil lets it end.
@@ -73,6 +74,7 @@ func records(path string) map[string]string {
 // Runs are killed at random instants, and before each resumption the dataset is reordered, appended to and edited. What was
 // finished for a row that is still there is never lost, changed or done again.
 func TestKilledRunsGoOnAfterTheirDatasetChanged(t *testing.T) {
+	slowtest.Require(t)
 	for _, command := range []string{"evaluate", "process"} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
@@ -97,7 +99,7 @@ func TestKilledRunsGoOnAfterTheirDatasetChanged(t *testing.T) {
 			args := []string{command, "--config", "c.yaml", "--run-dir", "run", "--env.group_size", "2", "--env.max_eval_workers=4", "--env.max_num_workers=2"}
 			seen := map[string]string{}
 			killed := 0
-			for kills := 0; kills < 6; kills++ {
+			for range slowtest.Times(4, 30) {
 				resume := args
 				if _, err := os.Stat(filepath.Join(dir, "run", "run.json")); err == nil {
 					resume = append(slices.Clone(args), "--resume")

@@ -3,7 +3,6 @@ package cli_test
 import (
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/agentloop/model/modeltest"
 	"github.com/hermes-env/hermes-env/env/cli"
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 )
 
 // testdata is found before a test changes the working directory.
@@ -394,13 +394,16 @@ func TestAsManyPromptsRunAtOnceAsThereAreWorkers(t *testing.T) {
 
 // A process killed at random instants and resumed until it is done.
 func TestABatchRunKilledAtRandomInstantsLosesAndDoublesNothing(t *testing.T) {
+	slowtest.Require(t)
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "tmp"), 0o755))
+	var left allowance
 	server := modeltest.NewServerWith(t, modeltest.Config{Script: modeltest.Delayed(thinker, func(*modeltest.Request) time.Duration {
-		return time.Duration(rand.IntN(20)) * time.Millisecond
+		return left.delay(0, 20*time.Millisecond)
 	})})
 	const prompts = 120
+	kills, instant := slowtest.Times(4, 50), instants(t, dir, 250*time.Millisecond)
 	var rows []string
 	for i := range prompts {
 		name := fmt.Sprint(i / 2) // every prompt stands twice
@@ -414,8 +417,9 @@ func TestABatchRunKilledAtRandomInstantsLosesAndDoublesNothing(t *testing.T) {
 		"--base_url", server.URL, "--model=mock"}
 	seen := map[string]string{}
 	killed := 0
-	for ; killed < 12; killed++ {
-		ended, output := child(t, dir, time.Duration(40+rand.IntN(250))*time.Millisecond, args...)
+	for ; killed < kills; killed++ {
+		left.share(prompts, kills) // and most prompts take two requests
+		ended, output := child(t, dir, instant(), args...)
 		for id, line := range wholeLines(filepath.Join(dir, "data/r/run/rollouts.jsonl")) {
 			if known, ok := seen[id]; ok {
 				require.Equal(t, known, line, "a finished line never changes")
@@ -427,7 +431,8 @@ func TestABatchRunKilledAtRandomInstantsLosesAndDoublesNothing(t *testing.T) {
 			break
 		}
 	}
-	require.GreaterOrEqual(t, killed, 3, "the run was over too soon to tell anything")
+	require.Equal(t, kills, killed, "the run was over too soon to tell anything")
+	left.Store(1 << 40)
 	_, output := child(t, dir, 0, args...)
 	require.Contains(t, output, "prompts    120: 108 trajectories, 12 discarded without reasoning", output)
 	indices := map[int64]string{}

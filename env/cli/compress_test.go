@@ -2,7 +2,6 @@ package cli_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/hermes-env/hermes-env/agentloop/model/modeltest"
 	"github.com/hermes-env/hermes-env/env/cli"
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 )
 
 // longRow is a trajectory of n calls with some 100 tokens each.
@@ -182,11 +182,13 @@ func TestCompressExitCodesTellFailuresApart(t *testing.T) {
 // Killed at random instants and run again: every row is there once, in order, and no
 // summary that had been written down is asked for again.
 func TestCompressKilledAtRandomInstantsLosesNothing(t *testing.T) {
+	slowtest.Require(t)
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "tmp"), 0o755))
+	var left allowance
 	server := modeltest.NewServerWith(t, modeltest.Config{Script: func(r *modeltest.Request) modeltest.Reply {
-		return modeltest.Text(fmt.Sprintf("summary %d", r.Number)).After(time.Duration(5+rand.IntN(20)) * time.Millisecond)
+		return modeltest.Text(fmt.Sprintf("summary %d", r.Number)).After(left.delay(5*time.Millisecond, 25*time.Millisecond))
 	}})
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(settingsFor(server.URL)+"processing: {max_concurrent_requests: 4}\n"), 0o644))
 	var rows []string
@@ -198,8 +200,10 @@ func TestCompressKilledAtRandomInstantsLosesNothing(t *testing.T) {
 	journal, output := filepath.Join(dir, "t_compressed.jsonl.journal"), filepath.Join(dir, "t_compressed.jsonl")
 	paid := map[string]bool{}
 	killed := 0
-	for ; killed < 12; killed++ {
-		ended, _ := child(t, dir, time.Duration(30+rand.IntN(120))*time.Millisecond, args...)
+	kills, instant := slowtest.Times(4, 50), instants(t, dir, 150*time.Millisecond)
+	for ; killed < kills; killed++ {
+		left.share(len(rows), kills)
+		ended, _ := child(t, dir, instant(), args...)
 		if ended {
 			break
 		}
@@ -211,11 +215,10 @@ func TestCompressKilledAtRandomInstantsLosesNothing(t *testing.T) {
 			}
 		}
 	}
-	require.GreaterOrEqual(t, killed, 2, "the run was over too soon to tell anything")
-	if _, err := os.Stat(output); err != nil {
-		ended, text := child(t, dir, 0, args...)
-		require.True(t, ended, text)
-	}
+	require.Equal(t, kills, killed, "the run was over too soon to tell anything")
+	left.Store(1 << 40)
+	ended, text := child(t, dir, 0, args...)
+	require.True(t, ended, text)
 	got := lines(t, output)
 	require.Len(t, got, 150)
 	used := map[string]bool{}

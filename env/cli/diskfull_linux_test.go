@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/hermes-env/hermes-env/env/cli"
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 )
 
 // smallDisk is a file system that is full except for as many bytes as a test leaves it.
@@ -124,6 +125,7 @@ func textLines(t *testing.T, path string) []string {
 }
 
 func TestADiskThatFillsUpDuringProcessLosesNothing(t *testing.T) {
+	slowtest.Require(t)
 	const rows = 40
 	// The first limit stops at rollouts, trajectories or groups, whichever comes first;
 	// the last leaves room for all of these and not for the figures of the run.
@@ -177,6 +179,7 @@ func onDisk(t *testing.T, path string) (kib int64) {
 }
 
 func TestAFullDiskLeavesNothingOfAConversion(t *testing.T) {
+	slowtest.Require(t)
 	d := newSmallDisk(t)
 	code, output := d.run(t, d.prompts(t, 60)...)
 	require.Zero(t, code, output)
@@ -205,6 +208,7 @@ func TestAFullDiskLeavesNothingOfAConversion(t *testing.T) {
 }
 
 func TestARunDirectoryThatIsTakenAwayEndsTheRun(t *testing.T) {
+	slowtest.Require(t)
 	d := &smallDisk{dir: t.TempDir()}
 	const rows = 1000
 	args := d.prompts(t, rows)
@@ -258,6 +262,7 @@ func TestAReadOnlyDiskIsSaidBeforeAnythingIsPaidFor(t *testing.T) {
 }
 
 func TestCompressAndBatchGoOnWhenThereIsRoomAgain(t *testing.T) {
+	slowtest.Require(t)
 	t.Setenv("OPENROUTER_API_KEY", "unused: no row is long enough")
 	d := newSmallDisk(t)
 	code, output := d.run(t, d.prompts(t, 40)...)

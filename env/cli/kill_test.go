@@ -18,6 +18,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/hermes-env/hermes-env/agentloop/model/modeltest"
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 )
 
 // child runs this test binary as hermes-env in dir; kill says after which time it
@@ -44,6 +45,32 @@ func child(t *testing.T, dir string, kill time.Duration, args ...string) (ended 
 	return true, out.String()
 }
 
+// instants returns a function that draws when to kill a child: most often after its
+// start, which takes long on a busy machine, and at most for so long afterwards.
+func instants(t *testing.T, dir string, after time.Duration) func() time.Duration {
+	before := time.Now()
+	child(t, dir, 0, "version")
+	start := time.Since(before)
+	return func() time.Duration { return start/2 + rand.N(start/2+after) }
+}
+
+// allowance is how many requests a model server answers until it is given more. On a
+// machine of any speed, no run is over before it was killed often enough.
+type allowance struct{ atomic.Int64 }
+
+// share allows one of so many sessions its part of the requests of a run. All parts
+// together leave a tenth of the run.
+func (a *allowance) share(requests, sessions int) { a.Store(int64(requests * 9 / 10 / sessions)) }
+
+// delay returns how long the next answer takes: between shortest and longest, or longer
+// than any test once nothing is left.
+func (a *allowance) delay(shortest, longest time.Duration) time.Duration {
+	if a.Add(-1) < 0 {
+		return time.Hour
+	}
+	return shortest + rand.N(longest-shortest)
+}
+
 // wholeLines returns the rollout ids of the whole lines of a rollouts.jsonl.
 func wholeLines(path string) map[string]string {
 	raw, err := os.ReadFile(path)
@@ -61,20 +88,16 @@ func wholeLines(path string) map[string]string {
 // A process killed at random instants and resumed until it is done: no finished
 // rollout is lost or run twice, no line is torn, nothing is left on the machine.
 func TestKilledAtRandomInstantsNothingIsLostOrDoneTwice(t *testing.T) {
-	const kills = 24
+	slowtest.Require(t)
+	kills := slowtest.Times(6, 100)
 	for _, command := range []string{"evaluate", "process"} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			require.NoError(t, os.Mkdir(filepath.Join(dir, "tmp"), 0o755))
-			// Each session may answer only so many requests before it waits for its end: on a
-			// machine of any speed no run is over before it was killed often enough.
-			var left atomic.Int64
+			var left allowance
 			server := modeltest.NewServerWith(t, modeltest.Config{Script: modeltest.Delayed(conversation(), func(*modeltest.Request) time.Duration {
-				if left.Add(-1) < 0 {
-					return time.Hour
-				}
-				return time.Duration(rand.IntN(20)) * time.Millisecond
+				return left.delay(0, 20*time.Millisecond)
 			})})
 			args := []string{command, "--environment", "terminal-test", "--run-dir", "run", "--env.eval_items=all", "--env.attempts=60",
 				"--env.group_size=4", "--env.total_steps=60", "--env.max_eval_workers=4", "--env.max_num_workers=1",
@@ -82,10 +105,7 @@ func TestKilledAtRandomInstantsNothingIsLostOrDoneTwice(t *testing.T) {
 			if command == "process" {
 				args = append(args, "--env.data_path_to_save_groups", "groups.jsonl")
 			}
-			// On a busy machine most of the instants must not fall into the program's start.
-			before := time.Now()
-			child(t, dir, 0, "version")
-			start := time.Since(before)
+			instant := instants(t, dir, 350*time.Millisecond)
 			next := func() []string {
 				if _, err := os.Stat(filepath.Join(dir, "run", "run.json")); err != nil {
 					return args
@@ -95,8 +115,8 @@ func TestKilledAtRandomInstantsNothingIsLostOrDoneTwice(t *testing.T) {
 			seen := map[string]string{}
 			killed := 0
 			for killed < kills {
-				left.Store(2 * 240 * 9 / 10 / kills)
-				ended, output := child(t, dir, start/2+rand.N(start/2+350*time.Millisecond), next()...)
+				left.share(2*240, kills)
+				ended, output := child(t, dir, instant(), next()...)
 				for id, line := range wholeLines(filepath.Join(dir, "run", "rollouts.jsonl")) {
 					if known, ok := seen[id]; ok {
 						require.Equal(t, known, line, "a finished line never changes")
@@ -109,7 +129,7 @@ func TestKilledAtRandomInstantsNothingIsLostOrDoneTwice(t *testing.T) {
 				}
 				killed++
 			}
-			require.GreaterOrEqual(t, killed, 20, "the run was over too soon to tell anything")
+			require.Equal(t, kills, killed, "the run was over too soon to tell anything")
 			left.Store(1 << 40)
 			_, output := child(t, dir, 0, next()...)
 			require.Contains(t, output, "240: 240 scored", output)

@@ -106,7 +106,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 }
 
 func (a *App) run(ctx context.Context, args []string) (code int, err error) {
-	grammar, err := a.grammar()
+	grammar, err := a.grammar(args)
 	if err != nil {
 		return ExitUsage, err
 	}
@@ -161,13 +161,22 @@ func helpCommand(parser *kong.Kong, name string, args []string) string {
 	return name + " --help"
 }
 
-// grammar builds the commands with the flags of all configuration fields.
-func (a *App) grammar() (*commands, error) {
+// grammar builds the commands. Those with a configuration have hundreds of flags, one
+// per field, which take most of the program's start: a command gets them only if args
+// names it, or if they name no command at the start.
+func (a *App) grammar(args []string) (*commands, error) {
 	if len(a.Environments) == 0 {
 		return nil, errors.New("the program brings no environments")
 	}
+	all := len(args) == 0 || strings.HasPrefix(args[0], "-") || args[0] == "completion"
 	var c commands
-	for _, target := range []*configFlagSet{&c.Evaluate.configFlagSet, &c.Process.configFlagSet, &c.Serve.configFlagSet, &c.Validate.configFlagSet, &c.Rescore.configFlagSet, &c.Config.configFlagSet, &c.Doctor.configFlagSet} {
+	for name, target := range map[string]*configFlagSet{
+		"evaluate": &c.Evaluate.configFlagSet, "process": &c.Process.configFlagSet, "serve": &c.Serve.configFlagSet, "validate": &c.Validate.configFlagSet,
+		"rescore": &c.Rescore.configFlagSet, "config": &c.Config.configFlagSet, "doctor": &c.Doctor.configFlagSet,
+	} {
+		if !all && args[0] != name {
+			continue
+		}
 		flags, err := newConfigFlags(a.configEnvironments())
 		if err != nil {
 			return nil, err
@@ -175,11 +184,13 @@ func (a *App) grammar() (*commands, error) {
 		target.flags = flags
 		target.Plugins = flags.plugin()
 	}
-	flags, err := newConfigFlags(nil)
-	if err != nil {
-		return nil, err
+	if all || args[0] == "batch" {
+		flags, err := newConfigFlags(nil)
+		if err != nil {
+			return nil, err
+		}
+		c.Batch.flags, c.Batch.Plugins = flags, flags.plugin()
 	}
-	c.Batch.flags, c.Batch.Plugins = flags, flags.plugin()
 	return &c, nil
 }
 

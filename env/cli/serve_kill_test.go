@@ -20,6 +20,7 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop/model/modeltest"
 	"github.com/hermes-env/hermes-env/env/atropos"
 	"github.com/hermes-env/hermes-env/env/atropos/client"
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 )
 
 const killedWorker = `
@@ -41,8 +42,10 @@ env:
 // again. Every group whose rollouts the worker finished must reach the trainer once:
 // the trainer uses the names of batches, the worker those of its groups.
 func TestEveryGroupReachesTheTrainerOnceWhateverIsKilled(t *testing.T) {
+	slowtest.Require(t)
 	t.Parallel()
-	const kills, trainerKills, batch = 20, 3, 4
+	const batch = 4
+	kills, trainerKills := slowtest.Times(6, 60), slowtest.Times(1, 9)
 	python(t)
 	dir := t.TempDir()
 	folder := modelFolder(t)

@@ -21,6 +21,7 @@ import (
 	"github.com/hermes-env/hermes-env/env/atropos/client"
 	"github.com/hermes-env/hermes-env/env/atropos/server"
 	"github.com/hermes-env/hermes-env/env/cli"
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 )
 
 const serveQuickstart = `
@@ -133,6 +134,7 @@ func TestAWorkerWithItsOwnServerTrainsATrainer(t *testing.T) {
 
 // One command starts a worker and takes it up again.
 func TestAWorkerThatWasStoppedGoesOnWithTheSameCommand(t *testing.T) {
+	slowtest.Require(t)
 	p := newProgram(t)
 	p.write("serve.yaml", serveQuickstart)
 	api := startServer(t)

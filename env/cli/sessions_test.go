@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop/tokenizer"
 	"github.com/hermes-env/hermes-env/env/cli"
 	"github.com/hermes-env/hermes-env/env/dataset/hub/hubtest"
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 )
 
 const training = `
@@ -41,6 +42,7 @@ func modelFolder(t *testing.T) string {
 }
 
 func TestTrainingDataHoldsTheTokensThatWereSampled(t *testing.T) {
+	slowtest.Require(t)
 	for name, c := range map[string]struct {
 		api     modeltest.API
 		kind    string

@@ -22,6 +22,7 @@ import (
 
 	"github.com/hermes-env/hermes-env/env/atropos"
 	"github.com/hermes-env/hermes-env/env/atropos/client"
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 )
 
 // running is a program that was started and may be killed.
@@ -92,6 +93,7 @@ func toyTrainerPath(t *testing.T) string {
 
 func python(t *testing.T) string {
 	t.Helper()
+	slowtest.Require(t)
 	path, err := exec.LookPath("python3")
 	if err != nil && os.Getenv("HERMES_ENV_REQUIRE_PYTHON") == "" {
 		t.Skip("python3 is not installed")

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 )
 
 // asProgram makes this test binary a reward program; its value says how it behaves.
@@ -344,6 +346,7 @@ func TestTheLogOfAProgramIsBounded(t *testing.T) {
 }
 
 func TestTheReferenceImplementationInPythonSpeaksTheProtocol(t *testing.T) {
+	slowtest.Require(t)
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("python3 is not installed; the protocol is tested with a program in Go")

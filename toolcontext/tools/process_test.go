@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/tools"
 )
@@ -261,6 +262,7 @@ func TestNobodyIsNotifiedAndTheModelIsToldSo(t *testing.T) {
 }
 
 func TestNoMoreThan64ProcessesAreTracked(t *testing.T) {
+	slowtest.Require(t)
 	r := newRollout(t, tools.Options{})
 	first := r.background("true")
 	r.process("wait", first)

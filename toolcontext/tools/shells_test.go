@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/local"
 	"github.com/hermes-env/hermes-env/toolcontext/tools"
 )
@@ -34,6 +35,9 @@ func shells(t *testing.T) map[string]local.Config {
 func TestEveryToolWorksWithEveryShell(t *testing.T) {
 	for name, config := range shells(t) {
 		t.Run(name, func(t *testing.T) {
+			if name == "busybox" {
+				slowtest.Require(t)
+			}
 			r := newRolloutIn(t, tools.Options{AllowRepeatedReads: true}, config)
 			require.Equal(t, `{"output":"","exit_code":0,"error":null}`, r.call("terminal", `{"command":"mkdir -p a && cd a"}`))
 			content := strings.Repeat("x = 1\ny = 'é 7'\n", 3)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 	"github.com/hermes-env/hermes-env/trajectories/table"
 )
 
@@ -24,10 +25,11 @@ type readers struct {
 	Arrow  *seen `json:"arrow"`
 }
 
-// foreignReaders runs DuckDB and Arrow over files. They are npm packages; where
-// they are missing the test is passed over, unless HERMES_ENV_REQUIRE_READERS is set.
+// foreignReaders runs DuckDB and Arrow over files. They are npm packages; if
+// they are missing the test is skipped, unless HERMES_ENV_REQUIRE_READERS is set.
 func foreignReaders(t *testing.T, files ...string) map[string]readers {
 	t.Helper()
+	slowtest.Require(t)
 	script, err := filepath.Abs(filepath.Join("testdata", "check", "check.mjs"))
 	require.NoError(t, err)
 	modules := os.Getenv("HERMES_ENV_NODE_MODULES")

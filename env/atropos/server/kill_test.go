@@ -20,6 +20,7 @@ import (
 
 	"github.com/hermes-env/hermes-env/env/atropos"
 	"github.com/hermes-env/hermes-env/env/atropos/client"
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 )
 
 // serveVariable makes the test binary a server, on a port and a directory.
@@ -98,7 +99,9 @@ func again(ctx context.Context, call func() error) error {
 // moments while workers post and a trainer, which uses the names of posts and
 // batches, takes what they posted.
 func TestNothingIsLostOrDeliveredTwiceWhenTheServerIsKilled(t *testing.T) {
-	const kills, workers = 20, 3
+	slowtest.Require(t)
+	const workers = 3
+	kills := slowtest.Times(6, 100)
 	dir := t.TempDir()
 	p := spawn(t, "0", dir)
 	port := p.url[strings.LastIndexByte(p.url, ':')+1:]

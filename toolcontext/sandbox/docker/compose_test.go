@@ -21,6 +21,7 @@ import (
 // requireCompose skips where no compose command is installed; CI installs one.
 func requireCompose(t *testing.T) {
 	t.Helper()
+	dockertest.RequireEngine(t)
 	if exec.Command("docker", "compose", "version").Run() == nil || exec.Command("docker-compose", "version").Run() == nil {
 		return
 	}

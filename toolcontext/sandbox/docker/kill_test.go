@@ -2,7 +2,6 @@ package docker_test
 
 import (
 	"context"
-	"flag"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -12,19 +11,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker/dockertest"
 )
-
-var kills = flag.Int("kills", 5, "how often a harness is killed at a random instant")
 
 // Harnesses are killed while they create containers; what the next one finds and
 // removes is all there was.
 func TestKilledAtRandomInstantsNothingStaysAfterTheNextStart(t *testing.T) {
 	p := newProvider(t, docker.Config{})
 	run := "killed-" + strconv.Itoa(os.Getpid())
-	left := 0
-	for range *kills {
+	left, kills := 0, slowtest.Times(5, 50)
+	for range kills {
 		c := exec.Command(os.Args[0])
 		c.Env = append(os.Environ(), doomedBinary+"="+shared.server(t), "DOCKER_TEST_RUN="+run)
 		require.NoError(t, c.Start())
@@ -40,5 +38,5 @@ func TestKilledAtRandomInstantsNothingStaysAfterTheNextStart(t *testing.T) {
 		}
 		require.Empty(t, dockertest.Containers(t, "hermes-env.run="+run))
 	}
-	t.Logf("%d kills left %d containers, and the next start none", *kills, left)
+	t.Logf("%d kills left %d containers, and the next start none", kills, left)
 }

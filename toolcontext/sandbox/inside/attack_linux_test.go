@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
@@ -107,6 +108,7 @@ func TestAForkBombIsEnded(t *testing.T) {
 }
 
 func TestFloodsDoNotStarveOthers(t *testing.T) {
+	slowtest.Require(t)
 	each(t, func(t *testing.T, c *child) {
 		flooding, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup

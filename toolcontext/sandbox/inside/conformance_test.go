@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/sandboxtest"
@@ -226,6 +227,9 @@ func (c *child) script(tb testing.TB, format string, args ...any) string {
 func each(t *testing.T, test func(t *testing.T, c *child)) {
 	for name, k := range kinds() {
 		t.Run(name, func(t *testing.T) {
+			if name != "a child" {
+				slowtest.Require(t)
+			}
 			t.Parallel()
 			test(t, create(t, k))
 		})
@@ -235,10 +239,13 @@ func each(t *testing.T, test func(t *testing.T, c *child)) {
 func TestConformance(t *testing.T) {
 	for name, k := range kinds() {
 		options := sandboxtest.Options{GroupsOnly: runtime.GOOS != "linux"}
-		if name != "a child" { // what another place among the processes can touch
+		if name != "a child" || !slowtest.All(t) { // what another place among the processes can touch
 			options.Only, options.Short = []string{"endings", "streams", "life", "processes"}, true
 		}
 		t.Run(name, func(t *testing.T) {
+			if name != "a child" {
+				slowtest.Require(t)
+			}
 			t.Parallel()
 			sandboxtest.Run(t, func(t *testing.T) sandbox.Provider { return newProvider(t, k) }, options)
 		})

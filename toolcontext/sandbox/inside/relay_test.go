@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
@@ -91,6 +92,7 @@ func TestConnectionsOfTheSandboxReachTheHarnessBothWaysToTheEnd(t *testing.T) {
 }
 
 func TestThousandsOfConnectionsAreServedAFewAtATime(t *testing.T) {
+	slowtest.Require(t)
 	var (
 		mu        sync.Mutex
 		now, most int

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
@@ -32,6 +33,7 @@ func TestAnImageWithNothingInIt(t *testing.T) {
 	if !canIsolate() {
 		return // only root can change the root directory
 	}
+	slowtest.Require(t)
 	program := static(t)
 	root := t.TempDir()
 	require.NoError(t, os.Link(program, filepath.Join(root, "server")))

@@ -216,7 +216,9 @@ func (s *Sandbox) run(ctx context.Context, c sandbox.Command, inv invocation) (s
 			orphans: s.provider.orphans, claimOrphans: s.provider.only(),
 		}, closed)
 	}
-	st.settle()
+	buf := s.provider.buffers.Get().(*[]byte)
+	st.settle(*buf)
+	s.provider.buffers.Put(buf)
 	s.mu.Lock()
 	delete(s.running, p.pid) // before its id can be given to another
 	s.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/local"
 )
@@ -135,6 +136,7 @@ func TestProcessesOutsideTheSandboxAreSpared(t *testing.T) {
 }
 
 func TestAThousandSandboxesAtOnce(t *testing.T) {
+	slowtest.Require(t)
 	before := runtime.NumGoroutine()
 	p := newProvider(t, local.Config{})
 	const n = 1000

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/local"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/sandboxtest"
@@ -115,6 +116,9 @@ func kinds(t *testing.T) map[string]kind {
 func TestConformance(t *testing.T) {
 	for name, k := range kinds(t) {
 		t.Run(name, func(t *testing.T) {
+			if name != "default" {
+				slowtest.Require(t)
+			}
 			t.Parallel()
 			sandboxtest.Run(t, func(t *testing.T) sandbox.Provider {
 				return newProvider(t, k.config)
@@ -122,7 +126,7 @@ func TestConformance(t *testing.T) {
 				NoFunctions: k.config.Shell != "",
 				Only:        k.only,
 				GroupsOnly:  runtime.GOOS != "linux",
-				Short:       name != "default",
+				Short:       name != "default" || !slowtest.All(t),
 			})
 		})
 	}

@@ -61,7 +61,7 @@ func (st *streams) openTerminal(c sandbox.Command) error {
 	}
 	st.terminal = true
 	st.in, st.outEnd, st.errEnd = slave, slave, slave
-	st.out = &outputPipe{read: master, capture: sandbox.NewCapture(c.MaxOutput), eof: make(chan struct{}), hold: make(chan struct{})}
+	st.out = &outputPipe{file: master, capture: sandbox.NewCapture(c.MaxOutput), read: readDescriptor, eof: make(chan struct{}), hold: make(chan struct{})}
 	st.err = st.out
 	st.feed, err = another(master)
 	return err
@@ -137,15 +137,20 @@ func (st *streams) pumpAll(s *Sandbox) {
 	}
 }
 
-// settle waits until all the command wrote is read: until its pipes are at their
-// end or, where background processes hold them, quiet. Those are read on, to keep
-// their writers from blocking, but what comes is no longer kept. The command has
-// ended, so all it wrote itself is in the pipes already.
-func (st *streams) settle() {
+// settle captures all the command wrote. The command has ended, so its output is in the
+// pipes or captured already. Where background processes hold the pipes, what they write
+// is captured until it pauses; afterwards it is read and dropped, to keep them from blocking.
+func (st *streams) settle(buf []byte) {
+	for _, p := range st.outputs() {
+		p.drain(buf)
+	}
 	deadline := time.Now().Add(drainLimit)
 	for wait := drainQuiet; wait > 0; wait = min(drainQuiet, time.Until(deadline)) {
-		before := st.seen()
-		if st.ended(wait) || st.seen() == before && st.pending() == 0 {
+		before, _ := st.state()
+		if st.ended(wait) {
+			break
+		}
+		if seen, waiting := st.state(); seen == before && waiting == 0 {
 			break
 		}
 	}
@@ -171,20 +176,13 @@ func (st *streams) ended(wait time.Duration) bool {
 	return true
 }
 
-func (st *streams) seen() int64 {
-	var n int64
+// state returns how many bytes of all pipes were captured, and how many are still in them.
+func (st *streams) state() (seen int64, waiting int) {
 	for _, p := range st.outputs() {
-		n += p.seen.Load()
+		n, left := p.state()
+		seen, waiting = seen+n, waiting+left
 	}
-	return n
-}
-
-func (st *streams) pending() int {
-	n := 0
-	for _, p := range st.outputs() {
-		n += pending(p.read)
-	}
-	return n
+	return seen, waiting
 }
 
 // close returns what was kept.

@@ -21,7 +21,7 @@ var inGroup = map[string]string{
 	"nohup":                          `nohup sh -c 'echo $$ > pid-nohup; sleep 600; :' >/dev/null 2>&1 & `,
 	"a process that ignores SIGTERM": `sh -c 'trap "" TERM HUP INT; echo $$ > pid-stubborn; while :; do sleep 0.05; done' & `,
 	"a stopped process":              `sh -c 'echo $$ > pid-stopped; kill -STOP $$; sleep 600' & `,
-	"a pipeline":                     `yes | cat >/dev/null & echo $! > pid-pipeline; `,
+	"a pipeline":                     `(while echo y; do sleep 0.05; done) | cat >/dev/null & echo $! > pid-pipeline; `,
 }
 
 var outOfGroup = map[string]string{

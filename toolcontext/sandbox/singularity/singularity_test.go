@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/sandboxtest"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/singularity"
@@ -62,6 +63,7 @@ func main() {
 
 func (f *fixture) server(t testing.TB) string {
 	t.Helper()
+	slowtest.Require(t)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.binary == "" {
@@ -150,6 +152,7 @@ func sh(t testing.TB, s sandbox.Sandbox, script string) string {
 }
 
 func TestConformance(t *testing.T) {
+	slowtest.Require(t)
 	f := newFake(t)
 	sandboxtest.Run(t, func(t *testing.T) sandbox.Provider { return newProvider(t, f.config()) }, sandboxtest.Options{Short: true})
 	require.Empty(t, names(t, f.state), "instances left behind")

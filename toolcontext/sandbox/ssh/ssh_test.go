@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/sandboxtest"
 	backend "github.com/hermes-env/hermes-env/toolcontext/sandbox/ssh"
@@ -45,6 +46,7 @@ func TestMain(m *testing.M) {
 
 func (f *fixture) server(t testing.TB) string {
 	t.Helper()
+	slowtest.Require(t)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.binary == "" {
@@ -105,6 +107,7 @@ func sh(t testing.TB, s sandbox.Sandbox, script string) string {
 }
 
 func TestConformance(t *testing.T) {
+	slowtest.Require(t)
 	c := newClient(t)
 	m := newMachine(t, c)
 	sandboxtest.Run(t, func(t *testing.T) sandbox.Provider { return newProvider(t, m.config(c)) }, sandboxtest.Options{})
@@ -138,6 +141,7 @@ func TestASandboxHasATreeOfItsOwnAndNothingOfEitherEnvironment(t *testing.T) {
 }
 
 func TestTheBinaryIsUploadedOncePerContentAndReplacedWhenItIsNotWhole(t *testing.T) {
+	slowtest.Require(t)
 	c := newClient(t)
 	m := newMachine(t, c)
 	var wg sync.WaitGroup

@@ -2,8 +2,8 @@
 // that is made on the spot from a static busybox and never pulled, and the program
 // that serves inside containers.
 //
-// Where no engine answers, tests skip and say so, unless HERMES_ENV_REQUIRE_DOCKER=1
-// (as in CI): then they fail.
+// A plain run (see package slowtest) leaves these tests out. If no engine answers, they
+// skip and say so, unless HERMES_ENV_REQUIRE_DOCKER=1 (as in CI): then they fail.
 package dockertest
 
 import (
@@ -25,6 +25,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/program"
 )
@@ -35,9 +36,10 @@ const RequireVariable = "HERMES_ENV_REQUIRE_DOCKER"
 // Image is a busybox without anything else; commands start in /work.
 const Image = "hermes-env-test:busybox"
 
-// RequireEngine returns when an engine answers, and else skips or fails the test.
+// RequireEngine returns if an engine answers, and else skips or fails the test.
 func RequireEngine(t testing.TB) {
 	t.Helper()
+	slowtest.Require(t)
 	p, err := docker.New(docker.Config{})
 	if errors.Is(err, docker.ErrNoEngine) && os.Getenv(RequireVariable) != "1" {
 		t.Skipf("needs a container engine: %v", err)
@@ -47,9 +49,11 @@ func RequireEngine(t testing.TB) {
 }
 
 // BuildServer builds the static program that serves inside containers: a test's own
-// is not static with the race detector.
+// is not static with the race detector. It skips the test in a plain run: compiling
+// everything once more, without cgo, takes most of a minute.
 func BuildServer(t testing.TB, dir string) string {
 	t.Helper()
+	slowtest.Require(t)
 	path := filepath.Join(dir, "hermes-env")
 	build := exec.Command("go", "build", "-o", path, "github.com/hermes-env/hermes-env/cmd/hermes-env")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
@@ -125,9 +129,11 @@ func (w imageWriter) folder(name string, mode int64, owner int) {
 	require.NoError(w.t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: mode, Uid: owner, Gid: owner}))
 }
 
-// Command runs the docker command, which looks at containers from outside.
+// Command runs the docker command, which looks at containers from outside. Without an
+// engine it skips or fails the test, as RequireEngine does.
 func Command(t testing.TB, args ...string) string {
 	t.Helper()
+	RequireEngine(t)
 	out, err := exec.Command("docker", args...).CombinedOutput()
 	require.NoError(t, err, "docker %s: %s", fmt.Sprint(args), out)
 	return strings.TrimSpace(string(out))

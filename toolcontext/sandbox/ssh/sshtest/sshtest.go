@@ -22,6 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/hermes-env/hermes-env/internal/slowtest"
 )
 
 // RequireVariable makes a missing OpenSSH server a failure instead of a skip.
@@ -40,9 +42,11 @@ type Server struct {
 	Cache      string // where the backend keeps its files by itself
 }
 
-// Start starts a server, or skips the test where OpenSSH's is not installed.
+// Start starts a server. It skips the test in a plain run (see package slowtest), and if
+// OpenSSH's server is not installed.
 func Start(t testing.TB) Server {
 	t.Helper()
+	slowtest.Require(t)
 	path, err := exec.LookPath("sshd")
 	if err != nil {
 		path = "/usr/sbin/sshd"
