@@ -49,15 +49,15 @@ python3 -m pytest -rA /tests/test_outputs.py
 if [ $? -eq 0 ]; then echo 1 >/logs/verifier/reward.txt; else echo 0 >/logs/verifier/reward.txt; fi
 `
 
-// The tasks that forgeries are tried on: programs that the tests run, and one that they
-// load into their own process.
-func forgeryTasks(t *testing.T, root string, python bool) {
+// Tasks that forgeries are tried on. The tests of the first two run a program; those of
+// the third load it into their own process.
+func writeShellTask(t *testing.T, root string) {
 	writeTask(t, root, "shell", "#!/bin/sh\nprintf '#!/bin/sh\\nexec sort -u\\n' >/work/unique.sh\nchmod 755 /work/unique.sh\n", files{"tests/test.sh": `#!/bin/sh
 if [ "$(printf 'b\na\nb\n' | timeout 20 /work/unique.sh | tr '\n' ,)" = a,b, ]; then echo 1 >/logs/verifier/reward.txt; else echo 0 >/logs/verifier/reward.txt; fi
 `})
-	if !python {
-		return
-	}
+}
+
+func writePythonTask(t *testing.T, root string) {
 	writeTask(t, root, "python", "#!/bin/sh\nprintf '#!/usr/bin/env python3\\nimport sys\\nprint(sum(map(int, sys.argv[1:])))\\n' >/app/add.py\nchmod 755 /app/add.py\n", pythonTask(files{
 		"tests/test.sh": pytestScript,
 		"tests/test_outputs.py": `import subprocess
@@ -65,6 +65,9 @@ def test_sum():
     assert subprocess.run(["python3", "/app/add.py", "40", "2"], capture_output=True, text=True, timeout=30).stdout.strip() == "42"
 `,
 	}))
+}
+
+func writeImportTask(t *testing.T, root string) {
 	writeTask(t, root, "import", "#!/bin/sh\nprintf 'def add(*numbers):\\n    return sum(numbers)\\n' >/app/adding.py\n", pythonTask(files{
 		"tests/test.sh": pytestScript,
 		"tests/test_outputs.py": `import sys
@@ -106,22 +109,32 @@ func requireStopped(b *bench, inProcess ...string) {
 
 func TestForgeries_GetNoRewardInShellTasks(t *testing.T) {
 	b := newBench(t)
-	forgeryTasks(t, b.root, false)
+	writeShellTask(t, b.root)
 	requireStopped(b)
 }
 
 func TestForgeries_GetNoRewardInPythonTasks(t *testing.T) {
 	b := newBench(t)
 	makePythonImage(t)
-	forgeryTasks(t, b.root, true)
+	writePythonTask(t, b.root)
 	// What does not depend on Python is tried on the shell task.
 	b.tried = func(f env.Forgery) bool {
-		for _, word := range []string{"python", "pytest", "conftest", "custom", "path-file", "patched", "modules", "test-files", "add-", "in-process", "trace", "race", "shared", "control", "tools", "limited"} {
+		for _, word := range []string{"python", "pytest", "conftest", "custom", "path-file", "patched", "modules", "test-files", "add-", "trace", "race", "shared", "control", "tools", "limited"} {
 			if strings.Contains(f.Name, word) {
 				return true
 			}
 		}
 		return false
+	}
+	requireStopped(b)
+}
+
+func TestForgeries_GetRewardsInsideTheProcessOfTests(t *testing.T) {
+	b := newBench(t)
+	makePythonImage(t)
+	writeImportTask(t, b.root)
+	b.tried = func(f env.Forgery) bool {
+		return strings.Contains(f.Name, "in-process") || f.Name == controlForgery || f.Name == "program/write-reward"
 	}
 	requireStopped(b, "import program/in-process-exit", "import program/in-process-pytest", "import program/in-process-reward")
 }
@@ -131,7 +144,7 @@ func TestForgeries_GetNoRewardInOtherContainers(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			b := newBench(t)
 			b.change = func(c *Config) { c.VerifyIn = where }
-			forgeryTasks(t, b.root, false)
+			writeShellTask(t, b.root)
 			chosen := []string{"agent/background-writer", "agent/kill-tests", "agent/link-for-logs", "agent/own-tests", "agent/shadow-tools-kill", "agent/replace-shells",
 				"program/control", "program/write-reward", "program/write-later", "program/kill-script", "program/edit-script-by-descriptor", "program/replace-results"}
 			b.tried = func(f env.Forgery) bool { return slices.Contains(chosen, f.Name) }

@@ -69,8 +69,12 @@ func forgeryText(list []validation.Forgery) []string {
 		return nil
 	}
 	byResult := map[string][]string{}
+	counted := 0
 	for _, f := range list {
 		byResult[f.Result] = append(byResult[f.Result], f.Name)
+		if f.Result == validation.ForgeryRecorded && f.Passed {
+			counted++
+		}
 	}
 	var lines []string
 	for _, result := range validation.ForgeryResults() {
@@ -78,7 +82,11 @@ func forgeryText(list []validation.Forgery) []string {
 		if len(names) == 0 {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("%d %s: %s", len(names), forgeryWords[result], strings.Join(names, ", ")))
+		words := forgeryWords[result]
+		if result == validation.ForgeryRecorded && counted > 0 {
+			words += fmt.Sprintf(" (%d of them pass unless env.on_tampering is zero or unscored)", counted)
+		}
+		lines = append(lines, fmt.Sprintf("%d %s: %s", len(names), words, strings.Join(names, ", ")))
 	}
 	return lines
 }

