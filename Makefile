@@ -1,12 +1,16 @@
 # The targets are shorthands; README.md gives the commands themselves.
 
-.PHONY: build test bench lint fuzz fmt
+.PHONY: build test test-all bench lint fuzz fmt
 
 build:
 	CGO_ENABLED=0 go build -trimpath -o hermes-env ./cmd/hermes-env
 
 test:
 	go test ./...
+
+# Slow tests, and those that need Docker, an SSH server, Python or Node.
+test-all:
+	HERMES_ENV_TESTS=all go test ./...
 
 bench:
 	go test -run '^$$' -bench . -benchtime 3x ./agentloop/... ./parsers/... ./trajectories/... ./toolcontext/...

@@ -431,7 +431,12 @@ func TestTheEnvironmentsOwnFailuresStayWithTheirRollout(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t, modeltest.Always(modeltest.Text("x")))
-			h.change = func(o *env.Options) { o.Config.VerifyTimeout = 0.3; o.Config.GroupSize = 3 }
+			h.change = func(o *env.Options) {
+				o.Config.GroupSize = 3
+				if name == "reward hangs" {
+					o.Config.VerifyTimeout = 0.3
+				}
+			}
 			test.e.items = 3
 			_, rollouts, err := h.run(t.Context(), config.Process, test.e)
 			require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hermes-env/hermes-env/internal/procguard"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/local"
@@ -41,8 +42,22 @@ func (d *doctor) local(ctx context.Context) []finding {
 		groups = finding{Check: "control groups", Level: levelWarning, Found: "version 2 is not there or not delegated to this user: processes of a sandbox are searched, which takes longer to end them",
 			Fix: "start with systemd-run --user --scope -p Delegate=yes " + d.typed("…") + "; on a system with version 1, boot with systemd.unified_cgroup_hierarchy=1"}
 	}
-	return append(found, groups, d.leftovers(r.Held, r.Abandoned, "sandbox", "sandboxes"),
+	return append(found, groups, d.keys(), d.leftovers(r.Held, r.Abandoned, "sandbox", "sandboxes"),
 		d.spaceFinding(r.BaseDir, "remove files, or set TMPDIR to a larger disk"))
+}
+
+// keys says whether a command in a local sandbox could read the keys of this program.
+func (d *doctor) keys() finding {
+	const fix = "use another backend, or start as a user who is not root"
+	switch {
+	case d.app.exposed != nil:
+		return finding{Check: "keys", Level: levelWarning, Found: "commands can read the keys of this program: " + d.app.exposed.Error(), Fix: fix}
+	case runtime.GOOS != "linux":
+		return finding{Check: "keys", Level: levelWarning, Found: "commands may be able to read the keys of this program: they are only hidden on Linux", Fix: "use another backend"}
+	case procguard.ReadableByRoot():
+		return finding{Check: "keys", Level: levelWarning, Found: "commands run as root, who can read the memory of this program, and the keys in it", Fix: fix}
+	}
+	return finding{Check: "keys", Level: levelOK, Found: "commands can't read the memory and the environment of this program"}
 }
 
 func tryLocal(ctx context.Context, p sandbox.Provider, dir string) finding {

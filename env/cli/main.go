@@ -14,7 +14,9 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/internal/procguard"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/local"
 )
 
 // App is a program made of environments.
@@ -28,6 +30,10 @@ type App struct {
 	Getenv         func(string) (string, bool)
 	Signals        <-chan os.Signal // asks to stop, gently and then at once; nil: none
 	Now            clock            // nil: the system's
+
+	// exposed says why other processes of the user can read the keys of this one; nil if
+	// they can't.
+	exposed error
 }
 
 // Main runs the program with the process's arguments and never returns.
@@ -35,11 +41,25 @@ func Main(environments ...env.Definition) {
 	if served, code := inside.Main(os.Args[1:], Version(), os.Stderr); served {
 		os.Exit(code)
 	}
+	var exposed error
+	// A program that an agent has started holds no keys but the agent's, and its sandbox
+	// has to recognize it.
+	if os.Getenv(local.MarkerVariable) == "" {
+		exposed = procguard.Protect(isKeyFlag)
+	}
 	signals, stop := notifySignals()
-	app := App{Command: startedAs(os.Args[0]), Environments: environments, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Signals: signals}
+	app := App{
+		Command: startedAs(os.Args[0]), Environments: environments, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.LookupEnv, Signals: signals, exposed: exposed,
+	}
 	code := app.Run(context.Background(), os.Args[1:])
 	stop()
 	os.Exit(code)
+}
+
+// isKeyFlag reports whether the value of a flag is a key: --openai.api_key, --api-key.
+func isKeyFlag(name string) bool {
+	return strings.HasSuffix(strings.ReplaceAll(name, "-", "_"), "api_key")
 }
 
 // startedAs returns what a user typed to start the program, so that hints can be

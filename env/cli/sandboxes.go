@@ -25,6 +25,9 @@ func (j *job) newProvider() (sandbox.Provider, error) {
 	c := j.cfg.Env
 	switch c.TerminalBackend {
 	case local.Name:
+		if j.app.exposed != nil {
+			j.out.Warn(fmt.Sprintf("the agents' commands can read the keys of this program: %v; use another env.terminal_backend", j.app.exposed))
+		}
 		return local.New(local.Config{Subreaper: true})
 	case docker.Name:
 		config := j.dockerConfig()

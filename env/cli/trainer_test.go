@@ -36,16 +36,27 @@ type running struct {
 
 func start(t *testing.T, dir string, env []string, name string, args ...string) *running {
 	t.Helper()
+	r := prepare(t, dir, env, name, args...)
+	r.start()
+	return r
+}
+
+// prepare returns a program that is not started yet.
+func prepare(t *testing.T, dir string, env []string, name string, args ...string) *running {
 	r := &running{t: t, cmd: exec.Command(name, args...), ended: make(chan struct{})}
 	r.cmd.Dir, r.cmd.Env = dir, append(os.Environ(), env...)
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.err
-	require.NoError(t, r.cmd.Start())
+	return r
+}
+
+func (r *running) start() {
+	r.t.Helper()
+	require.NoError(r.t, r.cmd.Start())
 	go func() {
 		defer close(r.ended)
 		r.failed = r.cmd.Wait()
 	}()
-	t.Cleanup(r.kill)
-	return r
+	r.t.Cleanup(r.kill)
 }
 
 // kill ends the program as SIGKILL does; one that has ended stays as it is.

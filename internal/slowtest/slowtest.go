@@ -15,10 +15,10 @@ import (
 // Variable names the environment variable.
 const Variable = "HERMES_ENV_TESTS"
 
-// Require skips a test in a plain run.
+// Require skips a test in a plain run. Benchmarks run: they were asked for by name.
 func Require(t testing.TB) {
 	t.Helper()
-	if !All(t) {
+	if _, benchmark := t.(*testing.B); !benchmark && !All(t) {
 		t.Skipf("left out of a plain run; %s=all runs it", Variable)
 	}
 }

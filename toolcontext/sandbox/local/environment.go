@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// markerVariable carries the sandbox's id and the command's number, so that a
+// MarkerVariable carries the sandbox's id and the command's number, so that a
 // process can be told from its environment. Its value is never taken from outside.
-const markerVariable = "HERMES_ENV_SANDBOX"
+const MarkerVariable = "HERMES_ENV_SANDBOX"
 
 // allowed are the variables of the harness that commands get. The list names what
 // programs need to find each other and to speak the user's language; everything
@@ -25,7 +25,7 @@ func inherited(environ, pass []string, all bool) map[string]string {
 		if !ok || name == "" {
 			continue
 		}
-		if all && name != markerVariable || strings.HasPrefix(name, "LC_") || slices.Contains(allowed[:], name) || slices.Contains(pass, name) {
+		if all && name != MarkerVariable || strings.HasPrefix(name, "LC_") || slices.Contains(allowed[:], name) || slices.Contains(pass, name) {
 			env[name] = value
 		}
 	}

@@ -120,7 +120,7 @@ func (s *Sandbox) exec(ctx context.Context, c sandbox.Command, started func(int,
 	maps.Copy(inv.env, c.Env)
 	number := s.commands.Add(1)
 	inv.marker = s.info.ID + "/" + strconv.FormatInt(number, 10)
-	inv.env[markerVariable] = inv.marker
+	inv.env[MarkerVariable] = inv.marker
 	inv.env["PWD"] = inv.dir
 
 	if c.Args != nil {

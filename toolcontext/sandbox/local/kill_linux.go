@@ -221,7 +221,7 @@ func (k *killer) markerOf(pid int) string {
 			return ""
 		}
 	}
-	const prefix = markerVariable + "="
+	const prefix = MarkerVariable + "="
 	for len(data) > 0 {
 		entry, rest, _ := bytes.Cut(data, []byte{0})
 		if bytes.HasPrefix(entry, []byte(prefix)) {

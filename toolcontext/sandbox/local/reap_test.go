@@ -34,7 +34,7 @@ func TestDoomedHarness(t *testing.T) {
 	for i := range 3 {
 		s, err := p.Create(t.Context(), sandbox.Spec{Rollout: fmt.Sprint(i)})
 		require.NoError(t, err)
-		run(t, s, sandbox.Command{Script: "sleep 600 & (setsid sh -c 'echo up > up; sleep 600; :' &) ; while [ ! -e up ]; do sleep 0.01; done; chmod 500 ."})
+		run(t, s, sandbox.Command{Script: "sleep 600 & (setsid sh -c 'sleep 600 & echo up > up; wait' &) ; while [ ! -e up ]; do sleep 0.01; done; chmod 500 ."})
 	}
 	fmt.Println("\nready")
 	time.Sleep(time.Hour)

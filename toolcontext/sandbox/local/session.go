@@ -49,7 +49,7 @@ func (ss *session) start(initial string) string {
 
 // unkept are variables that belong to one shell, not to the session; SHELLOPTS and
 // BASHOPTS would carry options like -e over.
-var unkept = [...]string{"_", "PWD", "SHLVL", "SHELLOPTS", "BASHOPTS", "BASH_EXECUTION_STRING", markerVariable}
+var unkept = [...]string{"_", "PWD", "SHLVL", "SHELLOPTS", "BASHOPTS", "BASH_EXECUTION_STRING", MarkerVariable}
 
 // keep takes over the state a script left. When there is none, or none that can be
 // read (the script was killed, replaced itself by exec, filled the disk or scribbled
