@@ -1,9 +1,14 @@
 package tokenizer
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/hermes-env/hermes-env/agentloop/tokenizer/ucd"
 )
 
 // AddedToken is a token that is looked for in the text before anything else.
@@ -21,6 +26,12 @@ type AddedToken struct {
 type piece struct {
 	text  string
 	start bool // it begins where the whole text begins
+	head  int  // bytes at the beginning that a pre-tokenizer inserted: what follows begins there too
+}
+
+// cut returns a part of a piece.
+func (p piece) cut(from, to int) piece {
+	return piece{text: p.text[from:to], start: p.start && from <= p.head, head: min(max(p.head-from, 0), to-from)}
 }
 
 // addedVocabulary finds added tokens: those taken literally in the raw text first,
@@ -28,53 +39,81 @@ type piece struct {
 type addedVocabulary struct {
 	byID      map[int]AddedToken
 	byContent map[string]AddedToken
+	specials  map[string]bool // by content
 	raw       *matcher
 	processed *matcher
 }
 
-func newAddedVocabulary(tokens []AddedToken, normalize normalizer) *addedVocabulary {
-	v := &addedVocabulary{byID: map[int]AddedToken{}, byContent: map[string]AddedToken{}, raw: newMatcher(), processed: newMatcher()}
+// newAddedVocabulary gives each token the id that the library gives it, whatever the
+// file says: that of the model's token with the same content, else the next one.
+func newAddedVocabulary(tokens []AddedToken, normalize normalizer, m model) (*addedVocabulary, error) {
+	v := &addedVocabulary{byID: map[int]AddedToken{}, byContent: map[string]AddedToken{}, specials: map[string]bool{}, raw: newMatcher(), processed: newMatcher()}
+	next := m.size()
 	for _, token := range tokens {
 		if token.Content == "" {
 			continue
 		}
-		v.byContent[token.Content] = token
-		if !token.Normalized {
-			v.byID[token.ID] = token
-			v.raw.add(token.Content, token)
-			continue
+		if known, ok := v.byContent[token.Content]; ok {
+			token.ID = known.ID
+		} else if id, ok := m.id(token.Content); ok {
+			token.ID = id
+		} else {
+			token.ID = next
+			next++
 		}
-		if normalize != nil {
-			token.Content = normalize(token.Content)
+		v.byContent[token.Content] = token
+		if token.Special {
+			v.specials[token.Content] = true
+		}
+		if token.Normalized && normalize != nil {
+			var err error
+			if token.Content, _, err = normalize(token.Content); err != nil {
+				return nil, fmt.Errorf("normalize the added token %q: %w", token.Content, err)
+			}
 		}
 		v.byID[token.ID] = token // decoders undo what the normalizer did
-		v.processed.add(token.Content, token)
 	}
-	return v
+	for _, id := range slices.Sorted(maps.Keys(v.byID)) {
+		token := v.byID[id]
+		if token.Normalized {
+			v.processed.add(token.Content, token)
+		} else {
+			v.raw.add(token.Content, token)
+		}
+	}
+	return v, nil
 }
 
-func (v *addedVocabulary) special(id int) bool { return v.byID[id].Special }
+// special tells whether decoding without special tokens leaves the token out.
+func (v *addedVocabulary) special(token string) bool { return v.specials[token] }
 
 // split yields the parts of text in order: an added token with its id, or a
 // normalized piece with the id -1. ordinary leaves special tokens unrecognised.
-func (v *addedVocabulary) split(text string, normalize normalizer, ordinary bool, yield func(piece, int)) {
+func (v *addedVocabulary) split(text string, normalize normalizer, ordinary bool, yield func(piece, int)) error {
+	var failure error
 	v.raw.split(text, ordinary, func(from, to, id int) {
+		if failure != nil {
+			return
+		}
 		if id >= 0 {
 			yield(piece{}, id)
 			return
 		}
-		part := text[from:to]
+		part, shifted := text[from:to], false
 		if normalize != nil {
-			part = normalize(part)
+			if part, shifted, failure = normalize(part); failure != nil {
+				return
+			}
 		}
 		v.processed.split(part, ordinary, func(a, b, id int) {
 			if id >= 0 {
 				yield(piece{}, id)
 			} else {
-				yield(piece{text: part[a:b], start: from == 0 && a == 0}, -1)
+				yield(piece{text: part[a:b], start: from == 0 && a == 0 && !shifted}, -1)
 			}
 		})
 	})
+	return failure
 }
 
 // matcher finds the longest of its contents at the leftmost place, as a trie over bytes.
@@ -107,7 +146,9 @@ func (m *matcher) add(content string, token AddedToken) {
 		}
 		at = below
 	}
-	at.token = &token
+	if at.token == nil {
+		at.token = &token
+	}
 }
 
 // longest returns the longest content that text begins with and its length.
@@ -168,16 +209,10 @@ func (m *matcher) split(text string, ordinary bool, yield func(from, to, id int)
 
 func endsWithWord(s string) bool {
 	r, n := utf8.DecodeLastRuneInString(s)
-	return n > 0 && isWord(r)
+	return n > 0 && ucd.Word().Contains(r)
 }
 
 func startsWithWord(s string) bool {
 	r, n := utf8.DecodeRuneInString(s)
-	return n > 0 && isWord(r)
-}
-
-// isWord is \w of Unicode regular expressions.
-func isWord(r rune) bool {
-	return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.Is(unicode.Nd, r) || unicode.Is(unicode.Nl, r) ||
-		unicode.Is(unicode.Pc, r) || unicode.Is(unicode.Other_Alphabetic, r) || unicode.Is(unicode.Join_Control, r)
+	return n > 0 && ucd.Word().Contains(r)
 }

@@ -15,7 +15,7 @@ import (
 func corpus(b *testing.B) string {
 	b.Helper()
 	var text strings.Builder
-	for _, path := range []string{"../../docs/formats.md", "../../docs/architecture.md", "../../docs/config.md", "tokenizer.go", "bpe.go", "scanner.go", "testdata/make_tokenizers.py"} {
+	for _, path := range []string{"../../docs/formats.md", "../../docs/architecture.md", "../../docs/config.md", "tokenizer.go", "bpe.go", "testdata/make_tokenizers.py"} {
 		data, err := os.ReadFile(path)
 		require.NoError(b, err)
 		text.Write(data)

@@ -12,7 +12,8 @@ import (
 type bpe struct {
 	vocabulary
 	merges       map[uint64]merge
-	unk          int // -1 when there is none
+	unk          int    // -1 when there is none
+	missingUnk   string // the unknown token, if the vocabulary lacks it
 	fuseUnk      bool
 	byteFallback bool
 	ignoreMerges bool
@@ -67,7 +68,7 @@ func parseBPE(raw json.RawMessage) (*bpe, error) {
 	if f.UnkToken != nil {
 		id, ok := m.id(*f.UnkToken)
 		if !ok {
-			return nil, fmt.Errorf("model BPE: the unknown token %q is not in the vocabulary", *f.UnkToken)
+			id, m.missingUnk = -1, *f.UnkToken
 		}
 		m.unk = id
 	}
@@ -143,33 +144,40 @@ func (m *bpe) encode(ids []int, piece string) ([]int, error) {
 			return append(ids, id), nil
 		}
 	}
-	if len(piece) > maxCachedPiece {
-		return append(ids, m.merged(piece)...), nil
+	if len(piece) <= maxCachedPiece {
+		if cached, ok := m.cache.get(piece); ok {
+			return append(ids, cached...), nil
+		}
 	}
-	if cached, ok := m.cache.get(piece); ok {
-		return append(ids, cached...), nil
+	merged, err := m.merged(piece)
+	if err != nil {
+		return nil, err
 	}
-	merged := m.merged(piece)
-	m.cache.put(piece, merged)
+	if len(piece) <= maxCachedPiece {
+		m.cache.put(piece, merged)
+	}
 	return append(ids, merged...), nil
 }
 
-func (m *bpe) merged(piece string) []int {
-	symbols := m.split(piece)
-	if len(symbols) > longPiece {
-		return m.mergeLong(symbols)
+func (m *bpe) merged(piece string) ([]int, error) {
+	symbols, err := m.split(piece)
+	if err != nil {
+		return nil, err
 	}
-	return m.mergeShort(symbols)
+	if len(symbols) > longPiece {
+		return m.mergeLong(symbols), nil
+	}
+	return m.mergeShort(symbols), nil
 }
 
 // split returns the symbols that merging starts from.
-func (m *bpe) split(piece string) []int {
+func (m *bpe) split(piece string) ([]int, error) {
 	symbols := make([]int, 0, len(piece))
 	if m.fused {
 		for i := range len(piece) {
 			symbols = append(symbols, m.symbols[piece[i]])
 		}
-		return symbols
+		return symbols, nil
 	}
 	pending := false // an unknown token waits for more of its kind to be fused with
 	for i, r := range piece {
@@ -194,6 +202,9 @@ func (m *bpe) split(piece string) []int {
 				continue
 			}
 		}
+		if m.missingUnk != "" {
+			return nil, fmt.Errorf("the vocabulary has neither %q nor the unknown token %q", r, m.missingUnk)
+		}
 		// Without an unknown token the character is left out.
 		if m.unk >= 0 {
 			if pending && !m.fuseUnk {
@@ -205,5 +216,5 @@ func (m *bpe) split(piece string) []int {
 	if pending {
 		symbols = append(symbols, m.unk)
 	}
-	return symbols
+	return symbols, nil
 }

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -10,20 +11,48 @@ import (
 // decoder changes the tokens on their way back to text.
 type decoder func(tokens []string) []string
 
-// runDecoders joins what the decoders leave; without any, tokens are words.
-func (t *Tokenizer) runDecoders(tokens []string) string {
-	if t.decode == nil {
+// decoderChain is the decoders of a file.
+type decoderChain struct {
+	steps []decoder // nil: tokens are words, with spaces between them
+	kinds []string
+}
+
+func (c decoderChain) text(tokens []string) string {
+	if c.steps == nil {
 		return strings.Join(tokens, " ")
 	}
-	for _, d := range t.decode {
-		tokens = d(tokens)
+	for _, step := range c.steps {
+		tokens = step(tokens)
 	}
 	return strings.Join(tokens, "")
 }
 
-func parseDecoders(raw json.RawMessage) (decoders []decoder, byteLevelOnly bool, err error) {
+// byteLevel tells that tokens are bytes written as characters, and nothing else happens.
+func (c decoderChain) byteLevel() bool { return len(c.kinds) == 1 && c.kinds[0] == "ByteLevel" }
+
+// steady tells that more tokens only add to the text of those before, with the exception
+// of tokens that stand for bytes.
+func (c decoderChain) steady() bool {
+	fused := false
+	for _, kind := range c.kinds {
+		switch kind {
+		case "Replace", "Metaspace", "WordPiece", "BPEDecoder", "ByteFallback":
+			if fused {
+				return false
+			}
+		case "Fuse":
+			fused = true
+		case "Strip": // at the start of the text, or of each token
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func parseDecoders(raw json.RawMessage) (decoderChain, error) {
 	if isNull(raw) {
-		return nil, false, nil
+		return decoderChain{}, nil
 	}
 	var c struct {
 		Type           string            `json:"type"`
@@ -38,25 +67,28 @@ func parseDecoders(raw json.RawMessage) (decoders []decoder, byteLevelOnly bool,
 		Prefix         string            `json:"prefix"`
 		Cleanup        *bool             `json:"cleanup"`
 		Suffix         string            `json:"suffix"`
+		PadToken       string            `json:"pad_token"`
+		WordDelimiter  string            `json:"word_delimiter_token"`
 	}
 	if err := json.Unmarshal(raw, &c); err != nil {
-		return nil, false, fmt.Errorf("decoder: %w", err)
+		return decoderChain{}, fmt.Errorf("decoder: %w", err)
 	}
-	one := func(d decoder) ([]decoder, bool, error) { return []decoder{d}, false, nil }
+	one := func(d decoder) (decoderChain, error) {
+		return decoderChain{steps: []decoder{d}, kinds: []string{c.Type}}, nil
+	}
 	switch c.Type {
 	case "Sequence":
-		all := []decoder{}
+		all := decoderChain{steps: []decoder{}}
 		for _, part := range c.Decoders {
-			some, only, err := parseDecoders(part)
+			some, err := parseDecoders(part)
 			if err != nil {
-				return nil, false, err
+				return decoderChain{}, err
 			}
-			byteLevelOnly = only && len(c.Decoders) == 1
-			all = append(all, some...)
+			all.steps, all.kinds = append(all.steps, some.steps...), append(all.kinds, some.kinds...)
 		}
-		return all, byteLevelOnly, nil
+		return all, nil
 	case "ByteLevel":
-		return []decoder{decodeByteLevel}, true, nil
+		return one(decodeByteLevel)
 	case "ByteFallback":
 		return one(decodeByteFallback)
 	case "Fuse":
@@ -64,12 +96,21 @@ func parseDecoders(raw json.RawMessage) (decoders []decoder, byteLevelOnly bool,
 	case "Replace":
 		find, err := parsePattern(c.Pattern)
 		if err != nil {
-			return nil, false, fmt.Errorf("decoder Replace: %w", err)
+			return decoderChain{}, fmt.Errorf("decoder Replace: %w", err)
 		}
-		return one(eachToken(func(_ int, token string) string { return replaceAll(find, token, c.Content) }))
+		return one(eachToken(func(_ int, token string) string {
+			replaced, err := replaceAll(find, token, c.Content, func(int, int) {})
+			if err != nil { // no published pattern gives up on a token
+				return token
+			}
+			return replaced
+		}))
 	case "Strip":
 		if utf8.RuneCountInString(c.Content) != 1 {
-			return nil, false, fmt.Errorf("decoder Strip: content %q is not one character", c.Content)
+			return decoderChain{}, fmt.Errorf("decoder Strip: content %q is not one character", c.Content)
+		}
+		if c.Stop > 0 {
+			c.Type = "Strip at the end"
 		}
 		return one(eachToken(func(_ int, token string) string {
 			for range c.Start {
@@ -83,7 +124,7 @@ func parseDecoders(raw json.RawMessage) (decoders []decoder, byteLevelOnly bool,
 	case "Metaspace":
 		m, err := newMetaspace(c.Replacement, c.PrependScheme, c.AddPrefixSpace)
 		if err != nil {
-			return nil, false, fmt.Errorf("decoder Metaspace: %w", err)
+			return decoderChain{}, fmt.Errorf("decoder Metaspace: %w", err)
 		}
 		return one(eachToken(func(i int, token string) string {
 			with := " "
@@ -107,6 +148,20 @@ func parseDecoders(raw json.RawMessage) (decoders []decoder, byteLevelOnly bool,
 			}
 			return token
 		}))
+	case "CTC":
+		cleanup := c.Cleanup == nil || *c.Cleanup
+		return one(func(tokens []string) []string {
+			var out []string
+			for _, token := range slices.Compact(slices.Clone(tokens)) {
+				if token = strings.ReplaceAll(token, c.PadToken, ""); cleanup {
+					token = strings.ReplaceAll(cleanUp(token), c.WordDelimiter, " ")
+				}
+				if token != "" {
+					out = append(out, token)
+				}
+			}
+			return out
+		})
 	case "BPEDecoder":
 		return one(func(tokens []string) []string {
 			out := make([]string, len(tokens))
@@ -120,7 +175,7 @@ func parseDecoders(raw json.RawMessage) (decoders []decoder, byteLevelOnly bool,
 			return out
 		})
 	}
-	return nil, false, unknown("decoder", c.Type)
+	return decoderChain{}, unknown("decoder", c.Type)
 }
 
 func eachToken(change func(i int, token string) string) decoder {

@@ -5,12 +5,27 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
-	"golang.org/x/text/unicode/norm"
+	"github.com/hermes-env/hermes-env/agentloop/tokenizer/ucd"
 )
 
-// normalizer changes the text before it is cut.
-type normalizer func(string) string
+// normalizer changes the text before it is cut. shifted tells that it left out the
+// beginning, so that what it returns doesn't begin where the text did.
+type normalizer func(s string) (out string, shifted bool, err error)
+
+// keeping is a normalizer that leaves out nothing at the beginning.
+func keeping(change func(string) string) normalizer {
+	return func(s string) (string, bool, error) { return change(s), false, nil }
+}
+
+// dropping is a normalizer that leaves out the first character if drop says so.
+func dropping(drop func(rune) bool, change func(string) string) normalizer {
+	return func(s string) (string, bool, error) {
+		first, _ := utf8.DecodeRuneInString(s)
+		return change(s), s != "" && drop(first), nil
+	}
+}
 
 func parseNormalizer(raw json.RawMessage) (normalizer, error) {
 	if isNull(raw) {
@@ -24,6 +39,7 @@ func parseNormalizer(raw json.RawMessage) (normalizer, error) {
 		Content     string            `json:"content"`
 		StripLeft   *bool             `json:"strip_left"`
 		StripRight  *bool             `json:"strip_right"`
+		Charsmap    *string           `json:"precompiled_charsmap"`
 
 		CleanText          *bool `json:"clean_text"`
 		HandleChineseChars *bool `json:"handle_chinese_chars"`
@@ -37,31 +53,48 @@ func parseNormalizer(raw json.RawMessage) (normalizer, error) {
 	case "Sequence":
 		return sequenceOf(c.Normalizers)
 	case "NFC":
-		return norm.NFC.String, nil
+		return keeping(nfc.String), nil
 	case "NFD":
-		return norm.NFD.String, nil
+		return keeping(nfd.String), nil
 	case "NFKC":
-		return norm.NFKC.String, nil
+		return keeping(nfkc.String), nil
 	case "NFKD":
-		return norm.NFKD.String, nil
+		return keeping(nfkd.String), nil
+	case "Nmt":
+		return dropping(nmtDrops, nmt), nil
+	case "Precompiled":
+		if c.Charsmap == nil {
+			return nil, fmt.Errorf("normalizer Precompiled: precompiled_charsmap is missing")
+		}
+		m, err := parseCharsmap(*c.Charsmap)
+		if err != nil {
+			return nil, fmt.Errorf("normalizer Precompiled: %w", err)
+		}
+		return keeping(m.normalize), nil
 	case "Prepend":
-		return func(s string) string {
+		return keeping(func(s string) string {
 			if s == "" {
 				return s
 			}
 			return c.Prepend + s
-		}, nil
+		}), nil
 	case "Replace":
 		find, err := parsePattern(c.Pattern)
 		if err != nil {
 			return nil, fmt.Errorf("normalizer Replace: %w", err)
 		}
-		return func(s string) string { return replaceAll(find, s, c.Content) }, nil
+		return func(s string) (string, bool, error) {
+			shifted := false
+			out, err := replaceAll(find, s, c.Content, func(from, to int) {
+				shifted = shifted || from == 0 && to > 0 && c.Content == ""
+			})
+			return out, shifted, err
+		}, nil
 	case "Lowercase":
-		return lower, nil
+		return keeping(lower), nil
 	case "Strip":
 		left, right := c.StripLeft == nil || *c.StripLeft, c.StripRight == nil || *c.StripRight
-		return func(s string) string {
+		return dropping(func(r rune) bool { return left && unicode.IsSpace(r) }, func(s string) string {
 			if left {
 				s = strings.TrimLeftFunc(s, unicode.IsSpace)
 			}
@@ -69,11 +102,11 @@ func parseNormalizer(raw json.RawMessage) (normalizer, error) {
 				s = strings.TrimRightFunc(s, unicode.IsSpace)
 			}
 			return s
-		}, nil
+		}), nil
 	case "StripAccents":
-		return stripAccents, nil
+		return dropping(ucd.Mark9().Contains, func(s string) string { return remove(ucd.Mark9(), s) }), nil
 	case "ByteLevel":
-		return mapBytes, nil
+		return keeping(mapBytes), nil
 	case "BertNormalizer":
 		lowercase := c.Lowercase == nil || *c.Lowercase
 		accents := lowercase
@@ -99,42 +132,69 @@ func sequenceOf(parts []json.RawMessage) (normalizer, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
-	return func(s string) string {
+	return func(s string) (string, bool, error) {
+		shifted := false
 		for _, n := range all {
-			s = n(s)
+			out, shifts, err := n(s)
+			if err != nil {
+				return "", false, err
+			}
+			s, shifted = out, shifted || shifts
 		}
-		return s
+		return s, shifted, nil
 	}, nil
 }
 
 // lower lower-cases each character by itself; the capital I with a dot is the one
 // character that becomes two.
 func lower(s string) string {
-	if !strings.ContainsRune(s, 'İ') {
-		return strings.Map(unicode.ToLower, s)
+	if strings.ContainsRune(s, 'İ') {
+		s = strings.ReplaceAll(s, "İ", "i\u0307")
 	}
-	return strings.Map(unicode.ToLower, strings.ReplaceAll(s, "İ", "i\u0307"))
+	return strings.Map(ucd.ToLower, s)
 }
 
-func stripAccents(s string) string {
+// remove leaves out the characters of a set, none of which is ASCII.
+func remove(set ucd.Set, s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.Mn, r) {
+		if r >= utf8.RuneSelf && set.Contains(r) {
 			return -1
 		}
 		return r
 	}, s)
 }
 
+// nmt cleans text as SentencePiece's rules for machine translation do.
+func nmt(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case nmtDrops(r):
+			return -1
+		case r == '\t', r == '\n', r == '\f', r == '\r', r == 0x1680, r >= 0x200B && r <= 0x200F, r == 0x2028, r == 0x2029, r == 0x2581, r == 0xFEFF, r == 0xFFFD:
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+func nmtDrops(r rune) bool {
+	return r >= 1 && r <= 8 || r == 0x0B || r >= 0x0E && r <= 0x1F || r == 0x7F || r == 0x8F || r == 0x9F
+}
+
 // bertNormalizer follows BERT's BasicTokenizer
 // (https://github.com/google-research/bert/blob/master/tokenization.py).
 func bertNormalizer(clean, chinese, accents, lowercase bool) normalizer {
-	return func(s string) string {
+	return func(s string) (string, bool, error) {
+		shifted := false
+		starts := func(with func(rune) bool) bool {
+			first, _ := utf8.DecodeRuneInString(s)
+			return s != "" && with(first)
+		}
 		if clean {
+			shifted = starts(bertDrops)
 			s = strings.Map(func(r rune) rune {
 				switch {
-				case r == '\t' || r == '\n' || r == '\r':
-					return ' '
-				case r == 0 || r == 0xFFFD || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co):
+				case bertDrops(r):
 					return -1
 				case unicode.IsSpace(r):
 					return ' '
@@ -156,13 +216,19 @@ func bertNormalizer(clean, chinese, accents, lowercase bool) normalizer {
 			s = b.String()
 		}
 		if accents {
-			s = stripAccents(norm.NFD.String(s))
+			s = nfd.String(s)
+			shifted = shifted || starts(ucd.Nonspacing8().Contains)
+			s = remove(ucd.Nonspacing8(), s)
 		}
 		if lowercase {
 			s = lower(s)
 		}
-		return s
+		return s, shifted, nil
 	}
+}
+
+func bertDrops(r rune) bool {
+	return r == 0 || r == 0xFFFD || r != '\t' && r != '\n' && r != '\r' && ucd.Other8().Contains(r)
 }
 
 func isChinese(r rune) bool {

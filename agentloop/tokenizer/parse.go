@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -31,23 +32,40 @@ func Parse(data []byte) (*Tokenizer, error) {
 	if t.pre, err = parsePreTokenizers(f.PreTokenizer); err != nil {
 		return nil, err
 	}
+	if err := checkFirst(t.pre, t.normalize != nil); err != nil {
+		return nil, err
+	}
 	if t.model, err = parseModel(f.Model); err != nil {
 		return nil, err
 	}
 	if t.prefix, t.suffix, err = parsePostProcessor(f.PostProcessor); err != nil {
 		return nil, err
 	}
-	if t.decode, t.byteLevel, err = parseDecoders(f.Decoder); err != nil {
+	if t.decode, err = parseDecoders(f.Decoder); err != nil {
 		return nil, err
 	}
+	t.byteLevel = t.decode.byteLevel()
 	for _, token := range f.AddedTokens {
 		if token.ID < 0 || token.ID > maxID {
 			return nil, fmt.Errorf("added token %q has the id %d, which is out of range", token.Content, token.ID)
 		}
 	}
-	t.added = newAddedVocabulary(f.AddedTokens, t.normalize)
+	if t.added, err = newAddedVocabulary(f.AddedTokens, t.normalize, t.model); err != nil {
+		return nil, err
+	}
 	t.fuse()
 	return t, nil
+}
+
+// checkFirst refuses what would need to know where in the original text each character
+// of the normalized one comes from. No published tokenizer does.
+func checkFirst(pre []preTokenizer, normalizes bool) error {
+	for i, p := range pre {
+		if m, ok := p.(metaspace); ok && m.scheme == "first" && i > 0 && normalizes {
+			return errors.New(`a Metaspace with prepend_scheme "first" behind another pre-tokenizer is not supported together with a normalizer`)
+		}
+	}
+	return nil
 }
 
 // fuse drops the mapping of bytes to characters where the model can do without.

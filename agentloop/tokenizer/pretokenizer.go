@@ -6,12 +6,17 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/hermes-env/hermes-env/agentloop/tokenizer/ucd"
 )
 
 // preTokenizer cuts a piece into smaller ones, in order, and may change them.
 type preTokenizer interface {
-	split(p piece, yield func(piece))
+	split(p piece, yield func(piece)) error
 }
+
+// patternGPT2 is the pattern of the ByteLevel pre-tokenizer.
+const patternGPT2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
 func parsePreTokenizers(raw json.RawMessage) ([]preTokenizer, error) {
 	if isNull(raw) {
@@ -30,6 +35,7 @@ func parsePreTokenizers(raw json.RawMessage) ([]preTokenizer, error) {
 		PrependScheme  string            `json:"prepend_scheme"`
 		Split          *bool             `json:"split"`
 		Delimiter      string            `json:"delimiter"`
+		Length         *int              `json:"length"`
 	}
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return nil, fmt.Errorf("pre-tokenizer: %w", err)
@@ -74,7 +80,7 @@ func parsePreTokenizers(raw json.RawMessage) ([]preTokenizer, error) {
 		if c.Individual {
 			b = isolated
 		}
-		return one(splitter{find: findRunes(isNumeric), behavior: b})
+		return one(splitter{find: findRunes(ucd.Number().Contains), behavior: b})
 	case "Punctuation":
 		b := isolated
 		if c.Behavior != "" {
@@ -88,6 +94,15 @@ func parsePreTokenizers(raw json.RawMessage) ([]preTokenizer, error) {
 		return one(splitter{find: findWords, behavior: removed, invert: true})
 	case "WhitespaceSplit":
 		return one(splitter{find: findRunes(unicode.IsSpace), behavior: removed})
+	case "FixedLength":
+		f := fixedLength(5)
+		if c.Length != nil {
+			f = fixedLength(*c.Length)
+		}
+		if f < 1 {
+			return nil, fmt.Errorf("pre-tokenizer FixedLength: length %d is less than one character", f)
+		}
+		return one(f)
 	case "CharDelimiterSplit":
 		return one(splitter{find: findLiteral(c.Delimiter), behavior: removed})
 	case "BertPreTokenizer":
@@ -148,43 +163,63 @@ type span struct {
 	match    bool
 }
 
-func (s splitter) split(p piece, yield func(piece)) {
+func (s splitter) split(p piece, yield func(piece)) error {
 	emit := func(from, to int) {
 		if from < to {
-			yield(piece{text: p.text[from:to], start: p.start && from == 0})
+			yield(p.cut(from, to))
 		}
 	}
 	if s.behavior == isolated {
 		done := 0
-		s.find(p.text, func(from, to int) {
+		err := s.find(p.text, func(from, to int) {
 			emit(done, from)
 			emit(from, to)
 			done = to
 		})
-		emit(done, len(p.text))
-		return
-	}
-	for _, sp := range s.behavior.join(s.spans(p.text)) {
-		if s.behavior != removed || !sp.match {
-			emit(sp.from, sp.to)
+		if err == nil {
+			emit(done, len(p.text))
 		}
+		return err
 	}
+	if s.behavior == removed {
+		done := 0
+		err := s.find(p.text, func(from, to int) {
+			if s.invert {
+				emit(from, to)
+			} else {
+				emit(done, from)
+			}
+			done = to
+		})
+		if err == nil && !s.invert {
+			emit(done, len(p.text))
+		}
+		return err
+	}
+	spans, err := s.spans(p.text)
+	for _, sp := range s.behavior.join(spans) {
+		emit(sp.from, sp.to)
+	}
+	return err
 }
 
-func (s splitter) spans(text string) []span {
+func (s splitter) spans(text string) ([]span, error) {
 	var spans []span
 	done := 0
-	s.find(text, func(from, to int) {
+	err := s.find(text, func(from, to int) {
 		if done < from {
 			spans = append(spans, span{done, from, s.invert})
 		}
 		spans = append(spans, span{from, to, !s.invert})
 		done = to
 	})
+	if err != nil {
+		return nil, err
+	}
 	if done < len(text) {
 		spans = append(spans, span{done, len(text), s.invert})
 	}
-	return spans
+	return spans, nil
 }
 
 // join puts neighbouring spans together as the behavior asks.
@@ -215,8 +250,6 @@ func (b behavior) join(spans []span) []span {
 				out = append(out, sp)
 			}
 		}
-	default:
-		return spans
 	}
 	return out
 }
@@ -224,19 +257,21 @@ func (b behavior) join(spans []span) []span {
 // prefixSpace puts a space before a piece that begins with none.
 type prefixSpace struct{}
 
-func (prefixSpace) split(p piece, yield func(piece)) {
+func (prefixSpace) split(p piece, yield func(piece)) error {
 	if !strings.HasPrefix(p.text, " ") {
-		p.text = " " + p.text
+		p.text, p.head = " "+p.text, p.head+1
 	}
 	yield(p)
+	return nil
 }
 
 // byteLevel writes bytes as characters.
 type byteLevel struct{}
 
-func (byteLevel) split(p piece, yield func(piece)) {
-	p.text = mapBytes(p.text)
+func (byteLevel) split(p piece, yield func(piece)) error {
+	p.text, p.head = mapBytes(p.text), len(mapBytes(p.text[:p.head]))
 	yield(p)
+	return nil
 }
 
 // metaspace writes spaces as a visible character, as SentencePiece does.
@@ -264,31 +299,53 @@ func newMetaspace(replacement, scheme string, addPrefixSpace *bool) (metaspace, 
 	return metaspace{replacement: replacement, scheme: scheme}, nil
 }
 
-func (m metaspace) split(p piece, yield func(piece)) {
-	p.text = strings.ReplaceAll(p.text, " ", m.replacement)
+func (m metaspace) split(p piece, yield func(piece)) error {
+	head := strings.Count(p.text[:p.head], " ")
+	p.text, p.head = strings.ReplaceAll(p.text, " ", m.replacement), p.head+head*(len(m.replacement)-1)
 	if (m.scheme == "always" || m.scheme == "first" && p.start) && !strings.HasPrefix(p.text, m.replacement) {
-		p.text = m.replacement + p.text
+		p.text, p.head = m.replacement+p.text, p.head+len(m.replacement)
 	}
 	yield(p)
+	return nil
+}
+
+// fixedLength cuts after every so many characters.
+type fixedLength int
+
+func (f fixedLength) split(p piece, yield func(piece)) error {
+	from, n := 0, 0
+	for at := range p.text {
+		if n == int(f) {
+			yield(p.cut(from, at))
+			from, n = at, 0
+		}
+		n++
+	}
+	if from < len(p.text) {
+		yield(p.cut(from, len(p.text)))
+	}
+	return nil
 }
 
 // findRunes matches each character that is has by itself.
 func findRunes(is func(rune) bool) finder {
-	return func(s string, yield func(from, to int)) {
+	return func(s string, yield func(from, to int)) error {
 		for i, r := range s {
 			if is(r) {
 				yield(i, i+utf8.RuneLen(r))
 			}
 		}
+		return nil
 	}
 }
 
 // findWords matches \w+|[^\w\s]+.
-func findWords(s string, yield func(from, to int)) {
+func findWords(s string, yield func(from, to int)) error {
 	const space, word, other = 0, 1, 2
+	words := ucd.Word()
 	kind := func(r rune) int {
 		switch {
-		case isWord(r):
+		case words.Contains(r):
 			return word
 		case unicode.IsSpace(r):
 			return space
@@ -307,11 +364,10 @@ func findWords(s string, yield func(from, to int)) {
 	if run != space && from < len(s) {
 		yield(from, len(s))
 	}
+	return nil
 }
-
-func isNumeric(r rune) bool { return unicode.Is(unicode.N, r) }
 
 func isPunctuation(r rune) bool {
 	return r < 128 && (r >= '!' && r <= '/' || r >= ':' && r <= '@' || r >= '[' && r <= '`' || r >= '{' && r <= '~') ||
-		unicode.Is(unicode.P, r)
+		ucd.Punctuation8().Contains(r)
 }

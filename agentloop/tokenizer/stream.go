@@ -35,13 +35,13 @@ func (s *Stream) Next(id int) string {
 		s.bytes = append(s.bytes[:0], s.bytes[whole:]...)
 		return text
 	}
-	if s.skipSpecial && s.t.added.special(id) {
-		return ""
-	}
-	if _, ok := s.t.Token(id); !ok {
+	if token, ok := s.t.Token(id); !ok || s.skipSpecial && s.t.added.special(token) {
 		return ""
 	}
 	s.window = append(s.window, id)
+	if !s.t.decode.steady() {
+		return "" // nothing is certain before the end
+	}
 	text := s.t.Decode(s.window, false)
 	if s.open(id) || len(text) < s.given {
 		return ""

@@ -1,7 +1,10 @@
 package tokenizer
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,7 +19,7 @@ type Tokenizer struct {
 	pre            []preTokenizer
 	model          model
 	prefix, suffix []int // what the post-processor puts around one sequence
-	decode         []decoder
+	decode         decoderChain
 	byteLevel      bool // the decoder maps characters to bytes and does nothing else
 }
 
@@ -30,7 +33,17 @@ type model interface {
 
 // Load reads tokenizer.json from the folder of a model.
 func Load(dir string) (*Tokenizer, error) {
-	return LoadFile(filepath.Join(dir, "tokenizer.json"))
+	path := filepath.Join(dir, "tokenizer.json")
+	t, err := LoadFile(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	for _, other := range []string{"tiktoken.model", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt"} {
+		if _, statErr := os.Stat(filepath.Join(dir, other)); statErr == nil {
+			return nil, fmt.Errorf("%w: the folder has its tokenizer as %s; save it as tokenizer.json first, for example with save_pretrained of a fast tokenizer of Hugging Face's transformers", err, other)
+		}
+	}
+	return nil, err
 }
 
 // LoadFile reads one tokenizer.json.
@@ -90,7 +103,7 @@ func (t *Tokenizer) append(ids []int, text string, ordinary bool) ([]int, error)
 		text = lossy([]byte(text))
 	}
 	var failure error
-	t.added.split(text, t.normalize, ordinary, func(p piece, id int) {
+	err := t.added.split(text, t.normalize, ordinary, func(p piece, id int) {
 		if failure != nil {
 			return
 		}
@@ -100,8 +113,8 @@ func (t *Tokenizer) append(ids []int, text string, ordinary bool) ([]int, error)
 		}
 		ids, failure = t.appendPiece(ids, p, 0)
 	})
-	if failure != nil {
-		return nil, failure
+	if err = cmp.Or(err, failure); err != nil {
+		return nil, fmt.Errorf("tokenize: %w", err)
 	}
 	return ids, nil
 }
@@ -114,13 +127,19 @@ func (t *Tokenizer) appendPiece(ids []int, p piece, at int) ([]int, error) {
 	if at == len(t.pre) {
 		return t.model.encode(ids, p.text)
 	}
+	return t.splitPiece(ids, p, at)
+}
+
+// splitPiece is apart from appendPiece, where its variables would be allocated for
+// every piece.
+func (t *Tokenizer) splitPiece(ids []int, p piece, at int) ([]int, error) {
 	var failure error
-	t.pre[at].split(p, func(q piece) {
+	err := t.pre[at].split(p, func(q piece) {
 		if failure == nil {
 			ids, failure = t.appendPiece(ids, q, at+1)
 		}
 	})
-	return ids, failure
+	return ids, cmp.Or(err, failure)
 }
 
 // Decode returns the text of ids. skipSpecial leaves special tokens out. Bytes that
@@ -129,7 +148,7 @@ func (t *Tokenizer) Decode(ids []int, skipSpecial bool) string {
 	if t.byteLevel {
 		return lossy(t.appendBytes(nil, ids, skipSpecial))
 	}
-	return t.runDecoders(t.tokens(ids, skipSpecial))
+	return t.decode.text(t.tokens(ids, skipSpecial))
 }
 
 // DecodeBytes is Decode that keeps the bytes of an incomplete character, where
@@ -144,10 +163,7 @@ func (t *Tokenizer) DecodeBytes(ids []int, skipSpecial bool) []byte {
 func (t *Tokenizer) tokens(ids []int, skipSpecial bool) []string {
 	tokens := make([]string, 0, len(ids))
 	for _, id := range ids {
-		if skipSpecial && t.added.special(id) {
-			continue
-		}
-		if token, ok := t.Token(id); ok {
+		if token, ok := t.Token(id); ok && !(skipSpecial && t.added.special(token)) {
 			tokens = append(tokens, token)
 		}
 	}
@@ -156,10 +172,7 @@ func (t *Tokenizer) tokens(ids []int, skipSpecial bool) []string {
 
 func (t *Tokenizer) appendBytes(out []byte, ids []int, skipSpecial bool) []byte {
 	for _, id := range ids {
-		if skipSpecial && t.added.special(id) {
-			continue
-		}
-		if token, ok := t.Token(id); ok {
+		if token, ok := t.Token(id); ok && !(skipSpecial && t.added.special(token)) {
 			out = appendMappedBytes(out, token)
 		}
 	}
@@ -183,7 +196,7 @@ func (t *Tokenizer) ID(token string) (int, bool) {
 }
 
 // IsSpecial tells whether an id is a special token.
-func (t *Tokenizer) IsSpecial(id int) bool { return t.added.special(id) }
+func (t *Tokenizer) IsSpecial(id int) bool { return t.added.byID[id].Special }
 
 // SpecialTokens returns the special tokens with their ids, ordered by id.
 func (t *Tokenizer) SpecialTokens() []AddedToken {

@@ -3,6 +3,7 @@ package tokenizer_test
 import (
 	"bufio"
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -146,22 +147,27 @@ func TestAFileThisVersionCanNotReadExactlyIsRefused(t *testing.T) {
 		"no JSON":                     {`{`, "not a tokenizer.json"},
 		"no model":                    {`{"added_tokens":[]}`, "it has no model"},
 		"unknown model":               {`{"model":{"type":"Neural"}}`, `doesn't know the model "Neural"`},
-		"unknown normalizer":          {`{"normalizer":{"type":"Precompiled","precompiled_charsmap":""},` + model + `}`, `normalizer "Precompiled"`},
-		"unknown nested normalizer":   {`{"normalizer":{"type":"Sequence","normalizers":[{"type":"Nmt"}]},` + model + `}`, `normalizer "Nmt"`},
+		"unknown normalizer":          {`{"normalizer":{"type":"Rot13"},` + model + `}`, `normalizer "Rot13"`},
+		"unknown nested normalizer":   {`{"normalizer":{"type":"Sequence","normalizers":[{"type":"Rot13"}]},` + model + `}`, `normalizer "Rot13"`},
+		"rules that are missing":      {`{"normalizer":{"type":"Precompiled"},` + model + `}`, "precompiled_charsmap is missing"},
+		"rules cut short":             {`{"normalizer":{"type":"Precompiled","precompiled_charsmap":"AAE="},` + model + `}`, "shorter than its header"},
+		"rules without their trie":    {`{"normalizer":{"type":"Precompiled","precompiled_charsmap":"ZAAAAA=="},` + model + `}`, "does not fit"},
+		"rules that are no base64":    {`{"normalizer":{"type":"Precompiled","precompiled_charsmap":"%"},` + model + `}`, "base64"},
 		"unknown pre-tokenizer":       {`{"pre_tokenizer":{"type":"UnicodeScripts"},` + model + `}`, `pre-tokenizer "UnicodeScripts"`},
-		"unknown decoder":             {`{"decoder":{"type":"CTC"},` + model + `}`, `decoder "CTC"`},
+		"unknown decoder":             {`{"decoder":{"type":"Rot13"},` + model + `}`, `decoder "Rot13"`},
 		"unknown post-processor":      {`{"post_processor":{"type":"Magic"},` + model + `}`, `post-processor "Magic"`},
 		"unknown behavior":            {`{"pre_tokenizer":{"type":"Split","pattern":{"String":"a"},"behavior":"Swallowed"},` + model + `}`, `behavior "Swallowed"`},
 		"pattern that is none":        {`{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a"},"behavior":"Isolated"},` + model + `}`, `pattern "(a"`},
-		"possessive quantifier":       {`{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a++"},"behavior":"Isolated"},` + model + `}`, "possessive"},
-		"strange intersection":        {`{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"[a&&b]"},"behavior":"Isolated"},` + model + `}`, "intersects classes"},
+		"pattern that calls itself":   {`{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(?<a>b\\g<a>?)"},"behavior":"Isolated"},` + model + `}`, "is not supported"},
+		"pieces without a length":     {`{"pre_tokenizer":{"type":"FixedLength","length":0},` + model + `}`, "length 0"},
+		"first behind another":        {`{"normalizer":{"type":"NFC"},"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Whitespace"},{"type":"Metaspace","replacement":"_","prepend_scheme":"first"}]},` + model + `}`, `prepend_scheme "first"`},
 		"dropout":                     {`{"model":{"type":"BPE","dropout":0.1,"vocab":{},"merges":[]}}`, "random"},
 		"merge of unknown tokens":     {`{"model":{"type":"BPE","vocab":{"a":0},"merges":["a c"]}}`, "not in the vocabulary"},
 		"merge of three":              {`{"model":{"type":"BPE","vocab":{"a":0},"merges":["a a a"]}}`, "is not two tokens"},
 		"two tokens with one id":      {`{"model":{"type":"BPE","vocab":{"a":0,"b":0},"merges":[]}}`, "same id"},
 		"id out of range":             {`{"model":{"type":"BPE","vocab":{"a":99999999999},"merges":[]}}`, "out of range"},
 		"negative id":                 {`{"model":{"type":"BPE","vocab":{"a":-1},"merges":[]}}`, "out of range"},
-		"unknown token not in there":  {`{"model":{"type":"BPE","unk_token":"?","vocab":{},"merges":[]}}`, `unknown token "?"`},
+		"score that is no number":     {`{"model":{"type":"Unigram","vocab":[["a","b"]]}}`, "is not a number"},
 		"unigram entry without score": {`{"model":{"type":"Unigram","unk_id":0,"vocab":[["a"]]}}`, "entry 0"},
 		"unigram unk out of range":    {`{"model":{"type":"Unigram","unk_id":3,"vocab":[["a",0]]}}`, "unk_id 3"},
 		"template with two sequences": {`{"post_processor":{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}},{"Sequence":{"id":"A"}}],"special_tokens":{}},` + model + `}`, "has 2"},
@@ -177,21 +183,71 @@ func TestAFileThisVersionCanNotReadExactlyIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "tokenizer.json")
 }
 
-func TestATextWithoutATokenForItIsAnError(t *testing.T) {
-	tok, err := tokenizer.Parse([]byte(`{"model":{"type":"Unigram","vocab":[["a",-1]]}}`))
+func TestEncode_RefusesATextWithoutATokenForIt(t *testing.T) {
+	for name, test := range map[string]struct{ model, want string }{
+		"Unigram":   {`{"type":"Unigram","vocab":[["a",-1]]}`, `neither "b"`},
+		"BPE":       {`{"type":"BPE","unk_token":"?","vocab":{"a":0},"merges":[]}`, `neither 'b' nor the unknown token "?"`},
+		"WordLevel": {`{"type":"WordLevel","unk_token":"?","vocab":{"a":0}}`, `neither tokens for "ab" nor the unknown token "?"`},
+		"WordPiece": {`{"type":"WordPiece","unk_token":"?","continuing_subword_prefix":"##","vocab":{"a":0}}`, `neither tokens for "ab"`},
+	} {
+		tok, err := tokenizer.Parse([]byte(`{"model":` + test.model + `}`))
+		require.NoError(t, err, "%s: the library too loads it", name)
+		ids, err := tok.Encode("a", false)
+		require.NoError(t, err)
+		require.Equal(t, []int{0}, ids)
+		_, err = tok.Encode("ab", false)
+		require.ErrorContains(t, err, test.want, name)
+	}
+}
+
+func TestEncode_RefusesATextThatAPatternGivesUpOn(t *testing.T) {
+	tok, err := tokenizer.Parse([]byte(`{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(?:a|a)*b"},"behavior":"Isolated"},"model":{"type":"WordLevel","unk_token":"?","vocab":{"?":0}}}`))
 	require.NoError(t, err)
-	_, err = tok.Encode("ab", false)
-	require.ErrorContains(t, err, `neither "b"`)
+	_, err = tok.Encode(strings.Repeat("a", 100), false)
+	require.ErrorContains(t, err, "gave up on a text of 100 bytes")
+}
+
+func TestLoad_SaysWhichOtherTokenizerTheFolderHas(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tiktoken.model"), []byte("x"), 0o644))
+	_, err := tokenizer.Load(dir)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, "as tiktoken.model; save it as tokenizer.json first")
+}
+
+// What the text of a decoder adds up to may change with every further token.
+func TestStream_WaitsForTheEndWhereNothingIsCertain(t *testing.T) {
+	tok, err := tokenizer.Parse([]byte(`{"decoder":{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"Replace","pattern":{"String":"ab"},"content":"-"}]},
+		"model":{"type":"WordLevel","unk_token":"?","vocab":{"?":0,"a":1,"b":2}}}`))
+	require.NoError(t, err)
+	s := tok.Stream(false)
+	require.Empty(t, s.Next(1))
+	require.Empty(t, s.Next(2))
+	require.Equal(t, "-", s.Flush())
+}
+
+// The published tokenizer of DeepSeek-V3 has quantifiers as characters of a class.
+func TestParse_AcceptsThePatternOfDeepSeekV3(t *testing.T) {
+	tok := load(t, "level_deepseek")
+	ids, err := tok.Encode("3.14159*+x (你好) the end\n", false)
+	require.NoError(t, err)
+	require.Equal(t, "3.14159*+x (你好) the end\n", tok.Decode(ids, false))
 }
 
 // A line of one repeated character is one piece: its time must not grow with the
 // square of its length, which a test of a megabyte would show by never ending.
-func TestALongPieceIsMergedLikeManyShortOnes(t *testing.T) {
-	tok := load(t, "level_llama3")
-	long := strings.Repeat("ab", 1<<18)
-	ids, err := tok.Encode(long, false)
-	require.NoError(t, err)
-	require.Equal(t, long, tok.Decode(ids, false))
+func TestEncode_TakesLongTexts(t *testing.T) {
+	for _, name := range []string{"level_llama3", "level_deepseek", "level_looks", "level_qwen2", "piece_prepend", "piece_first", "unigram", "unigram_compiled", "wordpiece", "suffix"} {
+		tok := load(t, name)
+		for _, unit := range []string{"ab", " ", "e\u0323\u0301", "\u0301\u0323", "你", "="} {
+			long := strings.Repeat(unit, 1<<15)
+			ids, err := tok.Encode(long, false)
+			require.NoError(t, err)
+			if name == "level_llama3" || name == "piece_prepend" {
+				require.Equal(t, long, tok.Decode(ids, false), name)
+			}
+		}
+	}
 }
 
 func TestOneTokenizerServesManyAtOnce(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -20,7 +22,10 @@ type unigram struct {
 	byteFallback bool
 	byteTokens   [256]int
 	trie         *scoreNode
+	entries      int // of the file, those that others replace included
 }
+
+func (m *unigram) size() int { return m.entries }
 
 type scoreNode struct {
 	next map[byte]*scoreNode
@@ -36,18 +41,18 @@ func parseUnigram(raw json.RawMessage) (*unigram, error) {
 	if err := json.Unmarshal(raw, &f); err != nil {
 		return nil, fmt.Errorf("model Unigram: %w", err)
 	}
-	m := &unigram{unk: -1, byteFallback: f.ByteFallback, lowest: math.Inf(1), trie: &scoreNode{id: -1}}
+	m := &unigram{unk: -1, byteFallback: f.ByteFallback, lowest: math.Inf(1), trie: &scoreNode{id: -1}, entries: len(f.Vocab)}
 	ids := make(map[string]int, len(f.Vocab))
 	for id, entry := range f.Vocab {
 		var token string
-		var score float64
-		if len(entry) != 2 || json.Unmarshal(entry[0], &token) != nil || json.Unmarshal(entry[1], &score) != nil {
+		if len(entry) != 2 || json.Unmarshal(entry[0], &token) != nil {
 			return nil, fmt.Errorf("model Unigram: entry %d of the vocabulary is not a token and its score", id)
 		}
-		if _, twice := ids[token]; twice {
-			return nil, fmt.Errorf("model Unigram: token %q is in the vocabulary twice", token)
+		score, ok := parseScore(string(entry[1]))
+		if !ok {
+			return nil, fmt.Errorf("model Unigram: the score %.40q of token %q is not a number", entry[1], token)
 		}
-		ids[token] = id
+		ids[token] = id // the last of equal tokens
 		m.scores = append(m.scores, score)
 		m.lowest = min(m.lowest, score)
 		m.insert(token, id)
@@ -65,6 +70,47 @@ func parseUnigram(raw json.RawMessage) (*unigram, error) {
 		m.unk = *f.UnkID
 	}
 	return m, nil
+}
+
+// parseScore reads a JSON number as the library does, with an error of up to one unit in
+// the last place: the digits as an integer, then one multiplication or division. Texts
+// with several equally likely ways to cut them depend on it.
+func parseScore(text string) (float64, bool) {
+	if exact, err := strconv.ParseFloat(text, 64); err != nil || !json.Valid([]byte(text)) {
+		return exact, false
+	}
+	digits, negative := strings.CutPrefix(text, "-")
+	digits, exponentText, _ := strings.Cut(strings.ToLower(digits), "e")
+	exponent, _ := strconv.Atoi(exponentText)
+	whole, fraction, _ := strings.Cut(digits, ".")
+	significand, full := uint64(0), false
+	for i, c := range whole + fraction {
+		digit := uint64(c - '0')
+		full = full || significand > (math.MaxUint64-digit)/10
+		switch {
+		case full && i < len(whole): // a digit that doesn't fit counts as zero
+			exponent++
+		case !full:
+			significand = significand*10 + digit
+			if i >= len(whole) {
+				exponent--
+			}
+		}
+	}
+	score := float64(significand)
+	for ; exponent < -308 && score != 0; exponent += 308 {
+		score /= 1e308
+	}
+	power, _ := strconv.ParseFloat("1e"+strconv.Itoa(max(exponent, -exponent)), 64)
+	if exponent < 0 {
+		score /= power
+	} else {
+		score *= power
+	}
+	if negative {
+		score = -score
+	}
+	return score, true
 }
 
 func (m *unigram) insert(token string, id int) {

@@ -10,7 +10,8 @@ import (
 // made of tokens is unknown as a whole. wordLevel is its case without parts.
 type wordPiece struct {
 	vocabulary
-	unk     int
+	unk     int // -1 when the vocabulary lacks it
+	unkName string
 	prefix  string // of every token of a word but the first
 	longest int    // characters of a word that is looked at; 0: only whole words are tokens
 }
@@ -33,19 +34,25 @@ func parseWordPiece(raw json.RawMessage, wholeWords bool) (*wordPiece, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", name, err)
 	}
-	m := &wordPiece{vocabulary: v, prefix: f.Prefix, longest: 100}
+	m := &wordPiece{vocabulary: v, unk: -1, unkName: f.Unk, prefix: f.Prefix, longest: 100}
 	if f.Longest != nil {
 		m.longest = *f.Longest
 	}
 	if wholeWords {
 		m.longest = 0
 	}
-	id, ok := v.id(f.Unk)
-	if !ok {
-		return nil, fmt.Errorf("model %s: the unknown token %q is not in the vocabulary", name, f.Unk)
+	if id, ok := v.id(f.Unk); ok {
+		m.unk = id
 	}
-	m.unk = id
 	return m, nil
+}
+
+// unknown appends the unknown token for a word.
+func (m *wordPiece) unknown(ids []int, word string) ([]int, error) {
+	if m.unk < 0 {
+		return nil, fmt.Errorf("the vocabulary has neither tokens for %.100q nor the unknown token %q", word, m.unkName)
+	}
+	return append(ids, m.unk), nil
 }
 
 func (m *wordPiece) encode(ids []int, word string) ([]int, error) {
@@ -53,10 +60,10 @@ func (m *wordPiece) encode(ids []int, word string) ([]int, error) {
 		if id, ok := m.id(word); ok {
 			return append(ids, id), nil
 		}
-		return append(ids, m.unk), nil
+		return m.unknown(ids, word)
 	}
 	if utf8.RuneCountInString(word) > m.longest {
-		return append(ids, m.unk), nil
+		return m.unknown(ids, word)
 	}
 	start := len(ids)
 	for at := 0; at < len(word); {
@@ -74,7 +81,7 @@ func (m *wordPiece) encode(ids []int, word string) ([]int, error) {
 			end -= n
 		}
 		if found < 0 {
-			return append(ids[:start], m.unk), nil
+			return m.unknown(ids[:start], word)
 		}
 		ids = append(ids, found)
 		at = end

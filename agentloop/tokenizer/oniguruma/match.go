@@ -87,14 +87,15 @@ func (m *machine) skip(set *charset, at int) int {
 
 // advance returns the end of at most limit characters of the set.
 func (m *machine) advance(set *charset, at, limit int) int {
-	for limit > 0 && at < m.limit {
-		switch set.lead[m.text[at]] {
+	text := m.text[:m.limit]
+	for limit > 0 && at < len(text) {
+		switch set.lead[text[at]] {
 		case in:
 			at++
 		case out:
 			return at
 		default:
-			class, width := m.re.alphabet.at(m.text, at)
+			class, width := m.re.alphabet.at(text, at)
 			if !set.members[class] {
 				return at
 			}
@@ -149,8 +150,12 @@ func (m *machine) run(pc, pos int) (end int, ok bool) {
 		case opAlt:
 			mask := i.atEnd
 			if pos < m.limit {
-				class, _ := m.re.alphabet.at(m.text, pos)
-				mask = i.masks[class]
+				if c := m.text[pos]; c < utf8.RuneSelf {
+					mask = i.masks[m.re.alphabet.ascii[c]]
+				} else {
+					class, _ := m.re.alphabet.at(m.text, pos)
+					mask = i.masks[class]
+				}
 			}
 			if mask == 0 {
 				matched = false
@@ -205,6 +210,10 @@ func (m *machine) run(pc, pos int) (end int, ok bool) {
 
 // consume matches a run and leaves a frame if it could have another length.
 func (m *machine) consume(i *instruction, pc, pos int) (int, bool) {
+	if i.mode == possessive && i.min <= 1 {
+		end := m.advance(i.set, pos, i.max)
+		return end, end > pos || i.min == 0
+	}
 	low := pos
 	for range i.min {
 		if low >= m.limit {

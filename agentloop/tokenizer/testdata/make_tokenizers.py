@@ -6,8 +6,10 @@
 The second step runs the library that defines the format on them and writes *.golden.jsonl.
 Vocabularies are trained here on the text below; nothing is taken from a published model.
 """
+import base64
 import json
 import random
+import struct
 from collections import Counter
 
 TEXT = """The harness runs the agent and the agent runs the tools. It's what they'd said: we can't lose a row.
@@ -112,7 +114,8 @@ def write(name, **parts):
             "pre_tokenizer": None, "post_processor": None, "decoder": None}
     file.update(parts)
     with open(name + ".json", "w") as f:
-        json.dump(file, f, ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(file, ensure_ascii=False, separators=(",", ":"))
+        f.write(text.replace("-7.000000000000001", "-7.00000000000000049").replace("-6.999999999999999", "-6.99999999999999937"))
         f.write("\n")
 
 
@@ -154,6 +157,10 @@ TEKKEN = (r"[^\r\n\p{L}\p{N}]?" + UP + "*" + LOW + r"+|[^\r\n\p{L}\p{N}]?" + UP 
 HAN = (r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+"
        r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
+DEEPSEEK = ("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+            "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+")
+POSSESSIVE = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s")
+
 level_words = ["".join(BYTES[b] for b in w.encode()) for w in words_of(TEXT)]
 level_vocab, level_merges = train(level_words, BYTES.values(), 250)
 tokens = added(level_vocab, *SPECIAL)
@@ -165,6 +172,9 @@ for name, pre, more in [
     ("level_o200k", sequence(split(O200K), LEVEL), {}),
     ("level_tekken", sequence(split(TEKKEN), LEVEL), {}),
     ("level_han", sequence(split(HAN), LEVEL), {}),
+    ("level_deepseek", sequence(split(r"\p{N}{1,3}"), split("[一-龥\u3040-ゟ゠-ヿ]+"), split(DEEPSEEK), LEVEL), {}),
+    ("level_possessive", sequence(split(POSSESSIVE), LEVEL), {}),
+    ("level_looks", sequence(split(r"\p{N}+"), split(r"(?=(\d{3})+(?!\d))"), split(r"(?<=[a-z])(?=[A-Z])", "MergedWithPrevious"), split(r"\bthe\b", "Removed"), LEVEL), {}),
     ("level_steps", sequence(split(r"\p{N}{1,3}"), split("[一-龥぀-ゟ゠-ヿ]+"),
                              split(r"[!-/:-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"), LEVEL), {}),
 ]:
@@ -219,6 +229,50 @@ write("unigram_bytes", added_tokens=added({t: i for i, (t, _) in enumerate(with_
       normalizer=sequence({"type": "Strip", "strip_left": True, "strip_right": False}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}, key="normalizers"),
       decoder=spm_decoder, model={"type": "Unigram", "unk_id": 0, "vocab": with_bytes, "byte_fallback": True})
 
+
+
+def charsmap(rules):
+    """SentencePiece's compiled rules: a double-array trie of the keys, then what they become."""
+    texts, trie = b"", {}
+    for key, value in rules.items():
+        node = trie
+        for byte in key.encode():
+            node = node.setdefault(byte, {})
+        node[0] = len(texts)
+        texts += value.encode() + b"\0"
+    units = {0: 0}
+
+    def place(node, at):
+        base = next(b for b in range(1, 1 << 20) if b != at and all(b ^ label not in units for label in node))
+        units[at] |= (at ^ base) << 10
+        for label in node:
+            units[base ^ label] = label
+        for label, below in node.items():
+            if label == 0:
+                units[at] |= 1 << 8
+                units[base] = below | 1 << 31
+            else:
+                place(below, base ^ label)
+
+    place(trie, 0)
+    array = b"".join(struct.pack("<I", units.get(i, 0)) for i in range((max(units) | 0xFF) + 1))
+    return base64.b64encode(struct.pack("<I", len(array)) + array + texts).decode()
+
+
+RULES = {"ﬁ": "fi", "…": "...", "\u200b": " ", "\u00a0": " ", "\u3000": " ", "①": "1", "e\u0301": "é", "\x01": "", "\t": " ", "İ": "I"}
+write("unigram_compiled", added_tokens=added({t: i for i, (t, _) in enumerate(unigram)}, {"content": "<unk>"}, *SPECIAL),
+      normalizer=sequence({"type": "Precompiled", "precompiled_charsmap": charsmap(RULES)}, {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}, key="normalizers"),
+      pre_tokenizer=sequence({"type": "WhitespaceSplit"}, {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}),
+      decoder={"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+      model={"type": "Unigram", "unk_id": 0, "vocab": unigram, "byte_fallback": False})
+# Equally likely ways to cut a text, where the library reads a score with a small error.
+ties = [["<unk>", 0.0], ["▁", -2.5], ["a", -3.5], ["b", -3.5], ["ab", -7.00000000000000049], ["ba", -6.99999999999999937], ["aba", -10.5]]
+write("unigram_ties", added_tokens=added({t: i for i, (t, _) in enumerate(ties)}, {"content": "<unk>"}),
+      normalizer=sequence({"type": "Nmt"}, {"type": "NFKC"}, key="normalizers"),
+      pre_tokenizer=sequence({"type": "FixedLength", "length": 7}, {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never", "split": True}),
+      decoder={"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "▁", "cleanup": True},
+      model={"type": "Unigram", "unk_id": 0, "vocab": ties, "byte_fallback": False})
+
 bert = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"] + sorted({c for c in TEXT.lower() if not c.isspace()}) + \
        ["##" + c for c in sorted({c for c in TEXT.lower() if not c.isspace()})] + ["the", "##s", "agent", "run", "##ing", "##ss", "re", "##turn", "cafe", "naive"]
 bert = {t: i for i, t in enumerate(dict.fromkeys(bert))}
@@ -227,7 +281,11 @@ write("wordpiece", added_tokens=added(bert, {"content": "[UNK]"}, {"content": "[
       pre_tokenizer={"type": "BertPreTokenizer"}, decoder={"type": "WordPiece", "prefix": "##", "cleanup": True},
       post_processor={"type": "BertProcessing", "sep": ["[SEP]", bert["[SEP]"]], "cls": ["[CLS]", bert["[CLS]"]]},
       model={"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 20, "vocab": bert})
+# The ids in the file are not those that the library gives.
+odd = added({"<unk>": 0, "the": 1}, {"content": "<unk>"}, {"content": "the", "special": False}, {"content": "<new>"})
+odd[1]["id"], odd[2]["id"] = 77, 99
 level = {t: i for i, t in enumerate(["<unk>", "the", "agent", "runs", ".", ",", "tools", "10", "Straße", "{\"", "привет"])}
+write("wordlevel_ids", added_tokens=odd, pre_tokenizer={"type": "Whitespace"}, model={"type": "WordLevel", "unk_token": "<unk>", "vocab": level})
 write("wordlevel", added_tokens=added(level, {"content": "<unk>"}), pre_tokenizer={"type": "Whitespace"},
       model={"type": "WordLevel", "unk_token": "<unk>", "vocab": level})
 
@@ -258,6 +316,11 @@ while len(texts) < 90:
         texts.append("".join(random.choice(" \t\n\r\u00a0\u3000a1.'/é") for _ in range(random.randint(1, 25))))
     else:
         texts.append("".join(chr(random.choice([random.randint(1, 0x7f), random.randint(0xa0, 0x17f), random.randint(0x370, 0x5ff), random.randint(0x3040, 0x9fff), random.randint(0x1f300, 0x1f64f)])) for _ in range(random.randint(1, 25))))
+# Later Unicode versions, many marks, what folds to an ASCII letter, ties.
+texts += ["\u1c89\u1c8a \ua7cb\ua7dc\ua7ce \u0897a\u0897 \U000105c9 \U00010d4a\U00010d40 \U00016ea0 \U00011de0 \u166d\u061d \u1734",
+          "a" + "\u0323\u0301" * 20 + "b\u0344" * 2 + "\u1100\u1161\u11a8\u11a7 \U00011938\U00011935\U00011930",
+          "a'\u017f b'\u017fc O'\u212a 'LL it'S 1'S", "the The theme the.", "1234567 12 123 1234 x1234567y", "camelCaseWordHTTPServer", "abababab baba aabb abba" * 3,
+          "<new> the <new>the", "ﬁx… ①②\u0308 e\u0301\u0323 a\u00a0b\u200bc \x01d İ", "\u0903\u0301 a\u0903 \u20dd1\u20dd", "१२३ ⅷ½² x² _\u200d- \u200c", "a\rb\x0bc\x0cd\x85e\u2028f \n\n \r\n"]
 with open("texts.jsonl", "w") as f:
     for t in texts:
         f.write(json.dumps(t) + "\n")

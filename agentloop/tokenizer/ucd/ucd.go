@@ -49,10 +49,20 @@ func (s Set) Contains(r rune) bool {
 }
 
 // Union returns the characters that are in any of the sets.
-func Union(sets ...Set) Set { return combine(1, sets) }
+func Union(sets ...Set) Set {
+	var out Set
+	for _, s := range sets {
+		if len(out) == 0 {
+			out = s
+		} else if len(s) > 0 {
+			out = combine(1, out, s)
+		}
+	}
+	return out
+}
 
-// Intersect returns the characters that are in all of the sets.
-func Intersect(sets ...Set) Set { return combine(len(sets), sets) }
+// Intersect returns the characters that are in both sets.
+func Intersect(a, b Set) Set { return combine(2, a, b) }
 
 // Negate returns the characters that are not in the set.
 func (s Set) Negate() Set {
@@ -67,26 +77,25 @@ func (s Set) Negate() Set {
 	return append(s[:len(s):len(s)], End)
 }
 
-// combine returns the characters that are in at least need of the sets.
-func combine(need int, sets []Set) Set {
-	type bound struct {
-		at     rune
-		change int
-	}
-	var bounds []bound
-	for _, s := range sets {
-		for i, r := range s {
-			bounds = append(bounds, bound{r, 1 - i%2*2})
+// combine returns the characters that are in at least need of two sets.
+func combine(need int, a, b Set) Set {
+	out := make(Set, 0, len(a)+len(b))
+	for i, j := 0, 0; i < len(a) || j < len(b); {
+		was := i%2+j%2 >= need
+		at := rune(End)
+		if i < len(a) {
+			at = a[i]
 		}
-	}
-	slices.SortFunc(bounds, func(a, b bound) int { return int(a.at - b.at) })
-	var out Set
-	for i, depth := 0, 0; i < len(bounds); {
-		at, was := bounds[i].at, depth
-		for ; i < len(bounds) && bounds[i].at == at; i++ {
-			depth += bounds[i].change
+		if j < len(b) {
+			at = min(at, b[j])
 		}
-		if (was >= need) != (depth >= need) {
+		if i < len(a) && a[i] == at {
+			i++
+		}
+		if j < len(b) && b[j] == at {
+			j++
+		}
+		if (i%2+j%2 >= need) != was {
 			out = append(out, at)
 		}
 	}
