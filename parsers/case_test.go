@@ -40,6 +40,19 @@ func runCases(t *testing.T, format string, cases []parseCase) {
 	}
 }
 
+// runTable runs cases of a format that is not required.
+func runTable(t *testing.T, format string, cases []parseCase) {
+	t.Helper()
+	f, err := Lookup(format)
+	require.NoError(t, err)
+	for _, c := range cases {
+		t.Run(format+"/"+c.name, func(t *testing.T) {
+			require.Equal(t, strings.Join(c.want, "\n"), describe(f.Parse(c.text, c.tools)))
+			checkInvariants(t, f, c.text, c.tools)
+		})
+	}
+}
+
 // describe spells a result the way parseCase.want does.
 func describe(p Parsed) string {
 	lines := []string{"null"}

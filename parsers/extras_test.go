@@ -3,8 +3,6 @@ package parsers
 import (
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // TestFurtherFormats has the cases of the formats that are not required; their
@@ -157,13 +155,6 @@ func TestFurtherFormats(t *testing.T) {
 			{"another model's block is text", "<tool_call><function=f></function></tool_call>", nil, []string{"<tool_call>\n</tool_call>", "f {}"}},
 		},
 	} {
-		f, err := Lookup(format)
-		require.NoError(t, err)
-		for _, c := range cases {
-			t.Run(format+"/"+c.name, func(t *testing.T) {
-				require.Equal(t, strings.Join(c.want, "\n"), describe(f.Parse(c.text, c.tools)))
-				checkInvariants(t, f, c.text, c.tools)
-			})
-		}
+		runTable(t, format, cases)
 	}
 }

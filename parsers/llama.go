@@ -60,34 +60,55 @@ func (m *llamaMachine) step(p *pass) bool {
 // search goes on to the next object and starts to read it. It returns false
 // when more text is needed.
 func (m *llamaMachine) search(p *pass) bool {
-	i := p.indexAny(m.pos, "{<[")
-	if i < 0 {
-		m.pos = len(p.text)
+	i := indexBrace(p.text[m.pos:])
+	p.work += i + 1
+	m.pos += i
+	if m.pos == len(p.text) {
 		p.content(m.pos)
 		return false
 	}
-	m.pos += i
-	switch p.text[m.pos] {
-	case '<':
+	next := byte(0) // unknown yet
+	if m.pos+1 < len(p.text) {
+		next = p.text[m.pos+1]
+	}
+	switch c := p.text[m.pos]; {
+	case c == '<':
 		return m.tag(p)
-	case '[': // a list of calls perhaps
+	case c == '[': // a list of calls perhaps
 		p.mark(m.pos, 1)
 		m.pos++
-		return true
-	}
-	p.content(m.pos)
-	rest := p.text[m.pos+1:]
-	if rest == "" && !p.final {
+	case next == 0 && !p.final:
+		p.content(m.pos)
 		return false
-	}
-	if rest != "" && rest[0] != '"' && rest[0] != '}' && !isJSONSpace(rest[0]) {
+	case next != 0 && next != '"' && next != '}' && !isJSONSpace(next):
 		m.pos++ // prose, by far the most frequent case
 		m.depth = 1
-		return true
+	default:
+		p.content(m.pos)
+		m.value.reset(m.pos)
+		m.scanning = true
 	}
-	m.value.reset(m.pos)
-	m.scanning = true
 	return true
+}
+
+// indexBrace returns the position of the first byte of s with which an object,
+// a list of them or a tag may begin, len(s) if there is none.
+func indexBrace(s string) int {
+	for i := range len(s) {
+		switch s[i] {
+		case '{':
+			return i
+		case '<':
+			if i+1 == len(s) || s[i+1] == '|' {
+				return i
+			}
+		case '[':
+			if i+1 == len(s) || s[i+1] == '{' || isJSONSpace(s[i+1]) {
+				return i
+			}
+		}
+	}
+	return len(s)
 }
 
 // tag reads what may be a marker. Behind one, no brace before it counts.
@@ -109,37 +130,29 @@ func (m *llamaMachine) tag(p *pass) bool {
 
 // nested goes on to where the open braces are closed.
 func (m *llamaMachine) nested(p *pass) bool {
-	for m.depth > 0 {
-		chars := "{}<"
-		if m.strings {
-			chars = `{}<"\`
-		}
-		i := p.indexAny(m.pos, chars)
-		if i < 0 {
-			m.pos = len(p.text)
+	start := m.pos
+	defer func() { p.work += m.pos - start + 1 }()
+	for ; m.depth > 0; m.pos++ {
+		if m.pos >= len(p.text) {
 			p.content(m.pos)
 			return false
 		}
-		m.pos += i
 		switch c := p.text[m.pos]; {
 		case c == '<':
 			return m.tag(p)
-		case c == '\\':
-			if m.quoted && m.pos+1 == len(p.text) && !p.final {
+		case m.strings && c == '"':
+			m.quoted = !m.quoted
+		case m.quoted && c == '\\':
+			if m.pos+1 == len(p.text) && !p.final {
 				return false
 			}
-			if m.quoted {
-				m.pos = min(m.pos+1, len(p.text)-1)
-			}
-		case c == '"':
-			m.quoted = !m.quoted
+			m.pos = min(m.pos+1, len(p.text)-1)
 		case m.quoted:
 		case c == '{':
 			m.depth++
-		default:
+		case c == '}':
 			m.depth--
 		}
-		m.pos++
 	}
 	m.strings, m.quoted = false, false
 	return true

@@ -53,7 +53,7 @@ type pass struct {
 
 	stream  bool
 	sent    int  // text before it is given out as content, or markup
-	glue    bool // the content given out does not end in white space
+	given   int  // where the content given out ends
 	fresh   bool // a call came since
 	events  []Event
 	started int       // calls opened in the events
@@ -320,12 +320,10 @@ func (p *pass) give(end int) {
 		return
 	}
 	text := p.text[from:end]
-	if p.glue && p.fresh {
+	if p.fresh && needsNewline(p.text[:p.given]) {
 		text = "\n" + text
 	}
-	p.fresh = false
-	last, _ := utf8.DecodeLastRuneInString(text)
-	p.glue = !unicode.IsSpace(last)
+	p.fresh, p.given = false, end
 	p.events = append(p.events, Event{Kind: ContentDelta, Text: text})
 	p.sent = end
 }
@@ -373,20 +371,26 @@ func (p *pass) joined() string {
 		return p.text[p.pieces[first].start:p.pieces[first].end]
 	}
 	var b strings.Builder
-	glue := false
+	before := ""
 	for _, s := range p.pieces {
 		piece := p.text[s.start:s.end]
 		if piece == "" {
 			continue
 		}
-		if glue {
+		if needsNewline(before) {
 			b.WriteByte('\n')
 		}
 		b.WriteString(piece)
-		last, _ := utf8.DecodeLastRuneInString(piece)
-		glue = !unicode.IsSpace(last)
+		before = piece
 	}
 	return b.String()
+}
+
+// needsNewline reports whether the next piece of content would run together
+// with the one before it.
+func needsNewline(before string) bool {
+	last, size := utf8.DecodeLastRuneInString(before)
+	return size > 0 && !unicode.IsSpace(last)
 }
 
 // fail says that the response is malformed in a format that takes all or

@@ -196,14 +196,7 @@ func TestRecentFormats(t *testing.T) {
 			plainText("an empty list", "<|tool_call_start|>[]<|tool_call_end|>"),
 		},
 	} {
-		f, err := Lookup(format)
-		require.NoError(t, err)
-		for _, c := range cases {
-			t.Run(format+"/"+c.name, func(t *testing.T) {
-				require.Equal(t, strings.Join(c.want, "\n"), describe(f.Parse(c.text, c.tools)))
-				checkInvariants(t, f, c.text, c.tools)
-			})
-		}
+		runTable(t, format, cases)
 	}
 	for _, f := range recentFormats() {
 		require.NotEmpty(t, f.Models(), f.Name())

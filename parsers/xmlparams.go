@@ -49,6 +49,8 @@ const (
 // xmlMachine reads an xmlGrammar.
 type xmlMachine struct {
 	*xmlGrammar
+	between []string // see betweenCalls
+
 	state xmlState
 	pos   int
 	first int // where the first call outside a block stands
@@ -153,19 +155,14 @@ func (m *xmlMachine) step(p *pass) bool {
 		}
 		m.pos, m.state = m.first, xmlBlock
 	case xmlBlock:
-		markers := []string{m.callOpen}
-		if m.blockOpen != "" {
-			markers = append([]string{m.callOpen, m.blockClose, m.blockOpen}, m.lead...)
-		}
-		also := len(markers)
-		markers = append(markers, m.callAlso...)
+		markers := m.betweenCalls()
 		i, which := p.findAny(&m.pos, markers)
 		if i < 0 {
 			p.content(m.pos)
 			return false
 		}
 		switch {
-		case which == 0 || which >= also:
+		case which == 0 || which >= len(markers)-len(m.callAlso):
 			p.content(i)
 			m.pos, m.state = i+len(markers[which]), xmlHeader
 			m.call = i
@@ -253,6 +250,19 @@ func (m *xmlMachine) step(p *pass) bool {
 		m.start = m.pos
 	}
 	return true
+}
+
+// betweenCalls are the markers that may come next in a block: what opens a call
+// stands first and, in other spellings, last.
+func (m *xmlMachine) betweenCalls() []string {
+	if m.between == nil {
+		m.between = append(make([]string, 0, 3+len(m.lead)+len(m.callAlso)), m.callOpen)
+		if m.blockOpen != "" {
+			m.between = append(append(m.between, m.blockClose, m.blockOpen), m.lead...)
+		}
+		m.between = append(m.between, m.callAlso...)
+	}
+	return m.between
 }
 
 // enter goes behind the opening tag of a block.
