@@ -41,6 +41,7 @@ type convertCommand struct {
 
 type convertFilters struct {
 	Tampered         string   `name:"tampered" placeholder:"include|exclude|only|noted" help:"Rows whose agent tampered with the verification: keep them, leave them out, keep only them, or only those where it was noted without effect [exclude; include for rollouts and ATIF]."`
+	IncludeUnscored  bool     `name:"include-unscored" help:"Keep rollouts that failed, were cancelled or could not be verified, which formats to train on leave out."`
 	MinScore         *float64 `name:"min-score" placeholder:"SCORE" help:"Keep rows with this score or a higher one."`
 	MaxScore         *float64 `name:"max-score" placeholder:"SCORE" help:"Keep rows with this score or a lower one."`
 	Outcome          []string `name:"outcome" placeholder:"OUTCOME" help:"Keep rows that ended so (several with commas)."`
@@ -126,8 +127,8 @@ func (c *convertCommand) options() (convert.Options, error) {
 	o := convert.Options{
 		Inputs: c.Inputs, Out: c.Out, Encoding: table.Encoding(c.Encoding), Overwrite: c.Overwrite, SplitCompleted: c.Split, Margin: c.Margin, Strict: c.Strict,
 		Filter: convert.Filter{
-			Tampered: trajectories.TamperedFilter(c.Tampered),
-			MinScore: c.MinScore, MaxScore: c.MaxScore, Outcomes: c.Outcome, Passed: c.Passed, WithReasoning: c.WithReasoning, FinishReasons: c.FinishReason,
+			Tampered:        trajectories.TamperedFilter(c.Tampered),
+			IncludeUnscored: c.IncludeUnscored, MinScore: c.MinScore, MaxScore: c.MaxScore, Outcomes: c.Outcome, Passed: c.Passed, WithReasoning: c.WithReasoning, FinishReasons: c.FinishReason,
 			MaxTurns: c.MaxTurns, MaxTokens: c.MaxTokens, MaxChars: c.MaxChars, Dedupe: c.Dedupe, DropHallucinated: c.DropHallucinated,
 			BestOfGroup: c.BestOfGroup, Sample: c.Sample, Seed: c.Seed,
 		},

@@ -112,6 +112,7 @@ func (o *Options) check() error {
 	if o.Filter.Tampered == "" && !o.To.records() {
 		o.Filter.Tampered = trajectories.TamperedExclude
 	}
+	o.Filter.scored = !o.Filter.IncludeUnscored && !o.To.records()
 	return nil
 }
 
