@@ -30,6 +30,8 @@ type convertCommand struct {
 	Split     bool     `name:"split-completed" help:"Write rows the model did not finish into a split of their own: completed and failed."`
 	Margin    float64  `name:"margin" help:"Preference pairs: the least difference of the two scores."`
 
+	InvalidArguments string `name:"invalid-arguments" placeholder:"exclude|apart|repair|keep" help:"Rows with a tool call whose arguments are not a JSON object: leave them out, write them into a split of their own, replace the arguments, or write them as they are [exclude; keep for rollouts, ATIF and groups]."`
+
 	Parser   string   `name:"parser" placeholder:"NAME" help:"Text: the tool-call format, for example hermes, qwen3_coder or llama3_json."`
 	Template string   `name:"chat-template" type:"path" placeholder:"FILE" help:"Text: a chat template, or a tokenizer_config.json with one."`
 	Set      []string `name:"template-var" sep:"none" placeholder:"NAME=JSON" help:"Text: a variable of the template, for example enable_thinking=false."`
@@ -132,7 +134,8 @@ func (c *convertCommand) options() (convert.Options, error) {
 			MaxTurns: c.MaxTurns, MaxTokens: c.MaxTokens, MaxChars: c.MaxChars, Dedupe: c.Dedupe, DropHallucinated: c.DropHallucinated,
 			BestOfGroup: c.BestOfGroup, Sample: c.Sample, Seed: c.Seed,
 		},
-		Text: convert.TextConfig{Parser: c.Parser, TemplateName: c.Template},
+		InvalidArguments: convert.InvalidArguments(c.InvalidArguments),
+		Text:             convert.TextConfig{Parser: c.Parser, TemplateName: c.Template},
 	}
 	to := c.To
 	if to == "parquet" {

@@ -38,7 +38,10 @@ type Options struct {
 	SplitCompleted bool
 	Margin         float64 // least difference of scores in a preference pair
 	Filter         Filter
-	Text           TextConfig // for the format text
+	// InvalidArguments says what becomes of rows with broken tool calls; "" is
+	// ExcludeInvalid for formats whose consumers read arguments, else KeepInvalid.
+	InvalidArguments InvalidArguments
+	Text             TextConfig // for the format text
 	// Strict refuses input with a line that can't be read.
 	Strict  bool
 	Version string // of the program, for the files
@@ -111,6 +114,9 @@ func (o *Options) check() error {
 	}
 	if o.Filter.Tampered == "" && !o.To.records() {
 		o.Filter.Tampered = trajectories.TamperedExclude
+	}
+	if err := o.checkInvalid(); err != nil {
+		return err
 	}
 	o.Filter.scored = !o.Filter.IncludeUnscored && !o.To.records()
 	return nil

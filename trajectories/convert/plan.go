@@ -119,6 +119,9 @@ func (p *planner) look(r *Row, grouping bool) sight {
 	if s.reason == "" && !s.scored && (p.options.To == Preference || p.options.To == Groups) {
 		s.reason = "no score"
 	}
+	if s.reason == "" && p.options.InvalidArguments == ExcludeInvalid && invalidCalls(r.Messages) > 0 {
+		s.reason = "arguments of a tool call are not a JSON object (--invalid-arguments keeps or repairs them)"
+	}
 	if s.reason != "" {
 		s.tools, s.names = nil, nil
 		return s

@@ -18,15 +18,16 @@ import (
 
 // finishedRow is one row ready to be written.
 type finishedRow struct {
-	index   int
-	row     *Row      // where rows have to be put together
-	values  table.Row // of a tabular format
-	line    []byte    // of any other
-	split   bool      // belongs to the second split
-	losses  losses    // of its conversation
-	members []string  // of the record, lost
-	madeUp  []string  // of the record
-	err     error
+	index    int
+	row      *Row      // where rows have to be put together
+	values   table.Row // of a tabular format
+	line     []byte    // of any other
+	split    bool      // belongs to the second split
+	losses   losses    // of its conversation
+	members  []string  // of the record, lost
+	madeUp   []string  // of the record
+	repaired int       // calls whose arguments were replaced
+	err      error
 }
 
 // writer is the second reading: it writes the rows that the plan keeps.
@@ -64,6 +65,9 @@ func newWriter(o *Options, out *output, p *plan, report *Report, text *textWrite
 	names := []string{"train"}
 	if o.SplitCompleted {
 		names = []string{"completed", "failed"}
+	}
+	if o.InvalidArguments == ApartInvalid {
+		names = []string{"train", invalidSplit}
 	}
 	dir, single := filepath.Join(out.dir, "data"), ""
 	if out.single {
@@ -148,6 +152,15 @@ func (w *writer) prepare(r *Row, index int) finishedRow {
 		r.Group = n
 	}
 	f := finishedRow{index: index, split: w.options.SplitCompleted && !r.FinishedNaturally}
+	switch w.options.InvalidArguments {
+	case ApartInvalid:
+		f.split = invalidCalls(r.Messages) > 0
+	case RepairInvalid:
+		f.repaired, f.err = repairArguments(r.Messages)
+		if f.err != nil {
+			return f
+		}
+	}
 	for _, m := range members() {
 		if r.madeUp(m.name) {
 			if w.target.carries(m.name) {
@@ -213,6 +226,9 @@ func (w *writer) put(f *finishedRow) error {
 	}
 	for _, m := range f.madeUp {
 		w.madeUp.add(m, 1, 1)
+	}
+	if f.repaired > 0 {
+		w.madeUp.add("arguments of tool calls that were not a JSON object", 1, int64(f.repaired))
 	}
 	switch w.options.To {
 	case Preference:
