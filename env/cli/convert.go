@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,8 @@ import (
 
 type convertCommand struct {
 	Inputs    []string `arg:"" name:"input" help:"Run directory, folder of data files, or files: .jsonl (.gz, .zst), .parquet, ATIF .json."`
-	To        string   `name:"to" required:"" placeholder:"FORMAT" help:"What to write: ${convertFormats}; parquet is messages with --encoding parquet."`
+	To        string   `name:"to" placeholder:"FORMAT" help:"What to write: ${convertFormats}; parquet is messages with --encoding parquet."`
+	For       string   `name:"for" placeholder:"NAME" help:"Write what this reads: trl, axolotl, llamafactory, verl, openrlhf, openai or together [trl without --to]."`
 	From      string   `name:"from" placeholder:"FORMAT" help:"What the input is [told by each row]."`
 	Out       string   `name:"out" short:"o" placeholder:"PATH" help:"New folder, or one file that ends in .jsonl or .parquet [the input's name and the format]."`
 	Encoding  string   `name:"encoding" placeholder:"jsonl|parquet" help:"Form of the files [jsonl, or what --out ends in]."`
@@ -134,10 +136,16 @@ func (c *convertCommand) options() (convert.Options, error) {
 			MaxTurns: c.MaxTurns, MaxTokens: c.MaxTokens, MaxChars: c.MaxChars, Dedupe: c.Dedupe, DropHallucinated: c.DropHallucinated,
 			BestOfGroup: c.BestOfGroup, Sample: c.Sample, Seed: c.Seed,
 		},
-		InvalidArguments: convert.InvalidArguments(c.InvalidArguments),
-		Text:             convert.TextConfig{Parser: c.Parser, TemplateName: c.Template},
+		For: convert.Consumer(c.For), InvalidArguments: convert.InvalidArguments(c.InvalidArguments),
+		Text: convert.TextConfig{Parser: c.Parser, TemplateName: c.Template},
 	}
 	to := c.To
+	if o.For == "" && to == "" {
+		o.For = convert.TRL
+	}
+	if to == "" {
+		to = string(convert.Messages)
+	}
 	if to == "parquet" {
 		to = string(convert.Messages)
 		if o.Encoding == "" {
@@ -160,7 +168,7 @@ func (c *convertCommand) options() (convert.Options, error) {
 		o.ShardBytes = -1
 	}
 	if o.Out == "" {
-		o.Out = defaultOut(c.Inputs, c.To)
+		o.Out = defaultOut(c.Inputs, cmp.Or(string(o.For), c.To))
 	}
 	if c.Template != "" {
 		source, err := os.ReadFile(c.Template)

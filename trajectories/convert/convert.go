@@ -25,6 +25,9 @@ type Options struct {
 	Inputs []string // run directories, folders of data files, or files
 	From   Format   // "" means: tell by each record
 	To     Format
+	// For is who trains on the files, which decides on columns and values of the format
+	// messages; "" writes the format itself.
+	For Consumer
 	// Encoding of tabular formats; "" means JSON Lines.
 	Encoding table.Encoding
 	// Out is a new folder, or one file if it ends in .jsonl or .parquet.
@@ -76,6 +79,9 @@ func (o *Options) single() bool {
 }
 
 func (o *Options) check() error {
+	if err := o.checkFor(); err != nil {
+		return err
+	}
 	d := describe(o.To)
 	if d.Text == "" {
 		return usage("unknown target format %q", o.To)
@@ -186,7 +192,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	var text *textWriter
-	if o.To == Text {
+	if o.To == Text || o.For.flat() {
 		var err error
 		if text, err = newTextWriter(o.Text); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrUsage, err)
@@ -200,7 +206,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{To: o.To, Encoding: string(o.Encoding), Out: o.Out, Sources: o.Inputs, Lines: []Broken{}, Notes: []string{}}
+	report := &Report{To: o.To, For: o.For, Encoding: string(o.Encoding), Out: o.Out, Sources: o.Inputs, Lines: []Broken{}, Notes: []string{}}
 	var read atomic.Int64
 	stop := watch(&read, 2*total, o.Progress)
 	defer stop()

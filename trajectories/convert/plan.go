@@ -122,6 +122,9 @@ func (p *planner) look(r *Row, grouping bool) sight {
 	if s.reason == "" && p.options.InvalidArguments == ExcludeInvalid && invalidCalls(r.Messages) > 0 {
 		s.reason = "arguments of a tool call are not a JSON object (--invalid-arguments keeps or repairs them)"
 	}
+	if s.reason == "" {
+		s.reason = p.options.For.unfit(r)
+	}
 	if s.reason != "" {
 		s.tools, s.names = nil, nil
 		return s

@@ -32,15 +32,16 @@ type finishedRow struct {
 
 // writer is the second reading: it writes the rows that the plan keeps.
 type writer struct {
-	options *Options
-	out     *output
-	plan    *plan
-	report  *Report
-	builder *builder
-	target  Description
-	shards  []*table.Shards // by split
-	lost    tally
-	madeUp  tally
+	options  *Options
+	out      *output
+	plan     *plan
+	report   *Report
+	builder  *builder
+	consumer *consumerRows // of a conversion for a consumer
+	target   Description
+	shards   []*table.Shards // by split
+	lost     tally
+	madeUp   tally
 
 	pairs  map[int]*Row       // waiting for their other side, by pair
 	groups map[*rowSet][]*Row // waiting for the others
@@ -59,6 +60,14 @@ func newWriter(o *Options, out *output, p *plan, report *Report, text *textWrite
 		f.score, f.toolsets = true, true
 	}
 	w.builder = newBuilder(o.To, f, p.registry, text, o.omit)
+	if o.For != "" {
+		w.consumer = &consumerRows{consumer: o.For, text: text, features: p.features}
+		w.builder.schema = nil
+		if o.Encoding == table.Parquet {
+			w.builder.schema = flatSchema()
+		}
+		w.target.everyone, w.target.Carries = false, describe(OpenAI).Carries
+	}
 	if o.To == ATIF {
 		return w, nil
 	}
@@ -174,6 +183,17 @@ func (w *writer) prepare(r *Row, index int) finishedRow {
 		f.losses.add(what, 1)
 	}
 	var more losses
+	switch {
+	case w.consumer == nil:
+	case w.options.Encoding == table.Parquet:
+		f.values, more, f.err = w.consumer.row(r)
+		f.losses = append(f.losses, more...)
+		return f
+	default:
+		f.line, more, f.err = w.consumer.line(r)
+		f.losses = append(f.losses, more...)
+		return f
+	}
 	switch w.options.To {
 	case Preference, Groups, ATIF:
 		f.row = r
@@ -470,6 +490,15 @@ func (w *writer) finish() error {
 	}
 	if w.out.single || w.options.To == ATIF {
 		return nil
+	}
+	companions, err := w.options.For.companions(filepath.Base(w.out.path))
+	if err != nil {
+		return err
+	}
+	for name, content := range companions {
+		if err := os.WriteFile(filepath.Join(w.out.dir, name), content, 0o644); err != nil {
+			return err
+		}
 	}
 	card := w.card()
 	return os.WriteFile(filepath.Join(w.out.dir, "README.md"), []byte(card.Text()), 0o644)
