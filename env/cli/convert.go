@@ -21,16 +21,20 @@ import (
 )
 
 type convertCommand struct {
-	Inputs    []string `arg:"" name:"input" help:"Run directory, folder of data files, or files: .jsonl (.gz, .zst), .parquet, ATIF .json."`
-	To        string   `name:"to" placeholder:"FORMAT" help:"What to write: ${convertFormats}; parquet is messages with --encoding parquet."`
-	For       string   `name:"for" placeholder:"NAME" help:"Write what this reads: trl, axolotl, llamafactory, verl, openrlhf, openai or together [trl without --to]."`
-	From      string   `name:"from" placeholder:"FORMAT" help:"What the input is [told by each row]."`
-	Out       string   `name:"out" short:"o" placeholder:"PATH" help:"New folder, or one file that ends in .jsonl or .parquet [the input's name and the format]."`
-	Encoding  string   `name:"encoding" placeholder:"jsonl|parquet" help:"Form of the files [jsonl, or what --out ends in]."`
-	Overwrite bool     `name:"overwrite" help:"Replace what an earlier conversion wrote there."`
-	ShardSize string   `name:"shard-size" default:"500MB" placeholder:"SIZE" help:"Begin the next file after this size, for example 200MB or 1GB; 0 for one file."`
-	Split     bool     `name:"split-completed" help:"Write rows the model did not finish into a split of their own: completed and failed."`
-	Margin    float64  `name:"margin" help:"Preference pairs: the least difference of the two scores."`
+	Inputs       []string `arg:"" name:"input" help:"Run directory, folder of data files, or files: .jsonl (.gz, .zst), .parquet, ATIF .json."`
+	To           string   `name:"to" placeholder:"FORMAT" help:"What to write: ${convertFormats}; parquet is messages with --encoding parquet."`
+	For          string   `name:"for" placeholder:"NAME" help:"Write what this reads: trl, axolotl, llamafactory, verl, openrlhf, openai or together [trl without --to]."`
+	From         string   `name:"from" placeholder:"FORMAT" help:"What the input is [told by each row]."`
+	Out          string   `name:"out" short:"o" placeholder:"PATH" help:"New folder, or one file that ends in .jsonl or .parquet [the input's name and the format]."`
+	Encoding     string   `name:"encoding" placeholder:"jsonl|parquet" help:"Form of the files [jsonl, or what --out ends in]."`
+	Overwrite    bool     `name:"overwrite" help:"Replace what an earlier conversion wrote there."`
+	ShardSize    string   `name:"shard-size" default:"500MB" placeholder:"SIZE" help:"Begin the next file after this size, for example 200MB or 1GB; 0 for one file."`
+	Split        bool     `name:"split-completed" help:"Write rows the model did not finish into a split of their own: completed and failed."`
+	Margin       float64  `name:"margin" help:"Preference pairs: the least difference of the two scores."`
+	ChosenMin    *float64 `name:"chosen-min" placeholder:"SCORE" help:"Preference pairs: the least score of the chosen side. KTO: right from this score."`
+	RejectedMax  *float64 `name:"rejected-max" placeholder:"SCORE" help:"Preference pairs: the highest score of the rejected side. KTO: wrong up to this score."`
+	PairPassed   bool     `name:"pair-passed" help:"Preference pairs: the chosen side has passed, the rejected one has not."`
+	PairsPerItem int      `name:"pairs-per-item" placeholder:"N" help:"Preference pairs: at most N of each prompt [1]."`
 
 	InvalidArguments string `name:"invalid-arguments" placeholder:"exclude|apart|repair|keep" help:"Rows with a tool call whose arguments are not a JSON object: leave them out, write them into a split of their own, replace the arguments, or write them as they are [exclude; keep for rollouts, ATIF and groups]."`
 
@@ -129,7 +133,7 @@ func (s *session) untilSignal() (ctx context.Context, release func()) {
 
 func (c *convertCommand) options() (convert.Options, error) {
 	o := convert.Options{
-		Inputs: c.Inputs, Out: c.Out, Encoding: table.Encoding(c.Encoding), Overwrite: c.Overwrite, SplitCompleted: c.Split, Margin: c.Margin, Strict: c.Strict,
+		Inputs: c.Inputs, Out: c.Out, Encoding: table.Encoding(c.Encoding), Overwrite: c.Overwrite, SplitCompleted: c.Split, Pairing: convert.Pairing{Margin: c.Margin, ChosenMin: c.ChosenMin, RejectedMax: c.RejectedMax, Passed: c.PairPassed, PerPrompt: c.PairsPerItem}, Strict: c.Strict,
 		Filter: convert.Filter{
 			Tampered:        trajectories.TamperedFilter(c.Tampered),
 			IncludeUnscored: c.IncludeUnscored, MinScore: c.MinScore, MaxScore: c.MaxScore, Outcomes: c.Outcome, Passed: c.Passed, WithReasoning: c.WithReasoning, FinishReasons: c.FinishReason,
@@ -168,7 +172,7 @@ func (c *convertCommand) options() (convert.Options, error) {
 		o.ShardBytes = -1
 	}
 	if o.Out == "" {
-		o.Out = defaultOut(c.Inputs, cmp.Or(string(o.For), c.To))
+		o.Out = defaultOut(c.Inputs, outName(o.For, c.To))
 	}
 	if c.Template != "" {
 		source, err := os.ReadFile(c.Template)
@@ -188,6 +192,14 @@ func (c *convertCommand) options() (convert.Options, error) {
 		o.Text.Variables.Set(name, []byte(value))
 	}
 	return o, nil
+}
+
+// outName is what the name of the output ends in.
+func outName(consumer convert.Consumer, to string) string {
+	if consumer != "" && to != "" {
+		return string(consumer) + "-" + to
+	}
+	return cmp.Or(string(consumer), to)
 }
 
 // defaultOut names the output after the input and the format.

@@ -39,6 +39,9 @@ const defaultParser = "hermes"
 
 // checkFor fits the other options to the consumer.
 func (o *Options) checkFor() error {
+	if o.For == "" && o.To == KTO {
+		o.For = TRL
+	}
 	if o.For == "" {
 		return nil
 	}
@@ -48,8 +51,11 @@ func (o *Options) checkFor() error {
 	if o.To == "" {
 		o.To = Messages
 	}
-	if o.To != Messages {
-		return usage("for %s the format messages is written, not %s", o.For, o.To)
+	switch {
+	case o.To == Messages, o.To == KTO && o.For == TRL:
+	case o.To == Preference && (o.For == TRL || o.For == OpenAITuning || o.For == Together):
+	default:
+		return usage("the format %s can't be written for %s", o.To, o.For)
 	}
 	encoding := table.JSONLines
 	if o.For == Verl {
@@ -433,8 +439,20 @@ func alternates(turns []flatTurn) bool {
 	return len(turns) > 0 && len(turns)%2 == 0
 }
 
-// trlFeatures declares messages as free JSON, so that no loader adds members to them.
-const trlFeatures = "  - name: messages\n    list: json\n  - name: tools\n    dtype: string\n"
+// features is the YAML of the features of what is written, "" where a loader finds them
+// out. Messages are declared as free JSON, so that no loader adds members to them.
+func (c Consumer) features(to Format) string {
+	const free = "\n    list: json\n"
+	switch {
+	case c != TRL:
+		return ""
+	case to == Preference:
+		return "  - name: prompt" + free + "  - name: chosen" + free + "  - name: rejected" + free + "  - name: tools\n    dtype: string\n"
+	case to == KTO:
+		return "  - name: prompt" + free + "  - name: completion" + free + "  - name: label\n    dtype: bool\n  - name: tools\n    dtype: string\n"
+	}
+	return "  - name: messages" + free + "  - name: tools\n    dtype: string\n"
+}
 
 // companions are the files beside the data that the consumer's configuration needs, by
 // name. name is that of the data set.
@@ -454,10 +472,14 @@ func (c Consumer) companions(name string) (map[string][]byte, error) {
 }
 
 // usageText says in the card how the consumer is told about the files.
-func (c Consumer) usageText(name string) string {
+func (c Consumer) usageText(name string, to Format) string {
 	switch c {
 	case TRL:
-		return fmt.Sprintf("```python\nfrom datasets import load_dataset  # 4.7 or newer\nfrom trl import SFTTrainer\ntrainer = SFTTrainer(model=…, train_dataset=load_dataset(%q, split=\"train\"))\n```\n\n", name)
+		trainer := map[Format]string{Preference: "DPOTrainer", KTO: "KTOTrainer"}[to]
+		if trainer == "" {
+			trainer = "SFTTrainer"
+		}
+		return fmt.Sprintf("```python\nfrom datasets import load_dataset  # 4.7 or newer\nfrom trl import %s\ntrainer = %s(model=…, train_dataset=load_dataset(%q, split=\"train\"))\n```\n\n", trainer, trainer, name)
 	case Axolotl:
 		return "The `datasets` section of the configuration is in `axolotl.yaml`; its path is relative to where Axolotl starts.\n\n"
 	case LLaMAFactory:

@@ -39,7 +39,7 @@ type Options struct {
 	// SplitCompleted puts rows of rollouts that the model did not finish into a split
 	// of their own, failed, beside completed.
 	SplitCompleted bool
-	Margin         float64 // least difference of scores in a preference pair
+	Pairing        Pairing // of preference pairs
 	Filter         Filter
 	// InvalidArguments says what becomes of rows with broken tool calls; "" is
 	// ExcludeInvalid for formats whose consumers read arguments, else KeepInvalid.
@@ -112,8 +112,9 @@ func (o *Options) check() error {
 		return usage("two splits don't fit into one file: give a folder")
 	case o.SplitCompleted && (o.To == Preference || o.To == Groups || o.To == ATIF):
 		return usage("the format %s has no rows of one rollout each to split", o.To)
-	case o.Margin < 0 || o.Margin != o.Margin:
-		return usage("the margin is %v: want a number from 0", o.Margin)
+	}
+	if err := o.Pairing.check(o.To); err != nil {
+		return err
 	}
 	if err := o.Filter.Check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrUsage, err)

@@ -132,7 +132,7 @@ func orEmpty(raw string) string {
 
 func TestPreferencePairsAreTheBestAndTheWorstOfAPrompt(t *testing.T) {
 	dir := makeRun(t)
-	report, lines := run(t, Options{Inputs: []string{dir}, To: Preference, Margin: 0.7})
+	report, lines := run(t, Options{Inputs: []string{dir}, To: Preference, Pairing: Pairing{Margin: 0.7}})
 	require.Len(t, lines, 1, "item 0 has scores from 0.25 to 0.75, item 1 from 0 to 0.75")
 	v := gjson.Parse(lines[0])
 	require.Equal(t, "r-1-3", v.Get("rollout_id_chosen").String())
@@ -274,7 +274,7 @@ func TestWhatCanNotBeDoneIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		"nothing left":                {Options{Inputs: []string{dir}, To: Messages, Filter: Filter{MinScore: pointer(9.0)}, Out: free}, "7 rows: score below 9"},
 		"contradictory scores":        {Options{Inputs: []string{dir}, To: Messages, Filter: Filter{MinScore: pointer(1.0), MaxScore: pointer(0.0)}, Out: free}, "--min-score"},
 		"unknown outcome":             {Options{Inputs: []string{dir}, To: Messages, Filter: Filter{Outcomes: []string{"won"}}, Out: free}, "won"},
-		"a margin that is negative":   {Options{Inputs: []string{dir}, To: Preference, Margin: -1, Out: free}, "margin"},
+		"a margin that is negative":   {Options{Inputs: []string{dir}, To: Preference, Pairing: Pairing{Margin: -1}, Out: free}, "margin"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

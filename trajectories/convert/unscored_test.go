@@ -48,7 +48,7 @@ func TestRun_LeavesUnscoredRolloutsOutOfTrainingData(t *testing.T) {
 			}
 			require.EqualValues(t, 2, report.Kept)
 			require.Equal(t, why, counts(report.Filtered))
-			if d.Format == Preference || d.Format == Groups {
+			if d.Format == Preference || d.Format == Groups || d.Format == KTO {
 				return // they need scores
 			}
 			o.Filter.IncludeUnscored = true

@@ -184,7 +184,12 @@ func (w *writer) prepare(r *Row, index int) finishedRow {
 	}
 	var more losses
 	switch {
-	case w.consumer == nil:
+	case w.consumer == nil || w.options.To == Preference:
+	case w.options.To == KTO:
+		right, _ := w.options.Pairing.label(r)
+		f.line, more = w.consumer.ktoLine(r, right)
+		f.losses = append(f.losses, more...)
+		return f
 	case w.options.Encoding == table.Parquet:
 		f.values, more, f.err = w.consumer.row(r)
 		f.losses = append(f.losses, more...)
@@ -269,24 +274,47 @@ func (w *writer) put(f *finishedRow) error {
 	return shard.WriteLine(f.line)
 }
 
-// putPair writes a pair once both of its sides are there.
+// putPair writes the pairs of a row whose other side is there.
 func (w *writer) putPair(f *finishedRow) error {
-	side := w.plan.pairs[f.index]
-	other := w.pairs[side.pair]
-	if other == nil {
-		w.pairs[side.pair] = f.row
-		return nil
+	for _, side := range w.plan.pairs[f.index] {
+		other := w.pairs[side.pair]
+		if other == nil {
+			w.pairs[side.pair] = f.row
+			continue
+		}
+		delete(w.pairs, side.pair)
+		chosen, rejected := f.row, other
+		if !side.chosen {
+			chosen, rejected = other, f.row
+		}
+		if err := w.writePair(chosen, rejected); err != nil {
+			return err
+		}
 	}
-	delete(w.pairs, side.pair)
-	chosen, rejected := f.row, other
-	if !side.chosen {
-		chosen, rejected = other, f.row
-	}
+	return nil
+}
+
+func (w *writer) writePair(chosen, rejected *Row) error {
 	prompt := commonPrompt(chosen.Messages, rejected.Messages)
 	if prompt < 0 {
 		w.report.Notes = appendOnce(w.report.Notes, "pairs were left out whose rollouts have different prompts, though the same item")
 		w.lost.add("pairs whose prompts differ", 1, 1)
 		return nil
+	}
+	if w.consumer != nil {
+		line, l, why, err := w.consumer.pairLine(chosen, rejected, prompt)
+		if err != nil {
+			return err
+		}
+		for _, one := range l {
+			w.lost.addLoss(one)
+		}
+		if why != "" {
+			w.lost.add(why, 1, 1)
+			return nil
+		}
+		w.report.Written++
+		return w.shards[0].WriteLine(line)
 	}
 	var l losses
 	list := func(messages []chat.Message, f *features) table.Value {
