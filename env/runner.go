@@ -142,6 +142,8 @@ type Runner struct {
 	budget   *budget
 	abort    context.CancelCauseFunc
 	failures atomic.Int64 // infrastructure failures in a row
+	refused  atomic.Int64 // rollouts in a row whose first request was refused
+	answered atomic.Bool  // the model has answered in some rollout
 	// uncounted: the user was told that answers come without token counts.
 	uncounted atomic.Bool
 	wg        sync.WaitGroup
@@ -471,6 +473,11 @@ func (r *Runner) draining() bool {
 // watch ends the run when going on would only produce failures: on an error that
 // no rollout can escape, or after many failures in a row without a success.
 func (r *Runner) watch(rec *trajectories.Rollout, cause error) {
+	failed := rec.Outcome == trajectories.OutcomeModelError
+	if rec.TurnsUsed > 1 || rec.TurnsUsed == 1 && !failed { // the last one of those that failed did
+		r.answered.Store(true)
+		r.refused.Store(0)
+	}
 	kind := ErrEndpoint
 	switch rec.Outcome {
 	case trajectories.OutcomeCancelled:
@@ -483,7 +490,8 @@ func (r *Runner) watch(rec *trajectories.Rollout, cause error) {
 				return
 			}
 			if !modelErr.Retryable() {
-				return // this conversation's own trouble
+				r.watchRefusal(rec, modelErr.Kind, cause)
+				return
 			}
 		}
 	case trajectories.OutcomeSandboxError:
@@ -497,6 +505,31 @@ func (r *Runner) watch(rec *trajectories.Rollout, cause error) {
 		r.abort(fmt.Errorf("%w: %d rollouts in a row failed, the last with: %w", kind, n, cause))
 	}
 }
+
+// watchRefusal ends the run when the server refuses the first request of one rollout
+// after the other. One such refusal is the trouble of that conversation alone; many,
+// before any answer, are of the settings that all requests have in common.
+func (r *Runner) watchRefusal(rec *trajectories.Rollout, kind model.Kind, cause error) {
+	if rec.TurnsUsed > 1 {
+		return
+	}
+	limit := int64(minFailuresInARow)
+	switch {
+	case r.answered.Load():
+		limit = int64(max(minFailuresInARow, 2*r.limit))
+		if kind != model.KindBadRequest {
+			return // too long, too large or filtered: prompts differ in that
+		}
+	case kind == model.KindBadRequest:
+		limit = minRefusalsInARow
+	}
+	if n := r.refused.Add(1); n >= limit {
+		r.abort(fmt.Errorf("%w: the first requests of %d rollouts in a row were refused, the last with: %w", ErrEndpoint, n, cause))
+	}
+}
+
+// minRefusalsInARow is how many rollouts the server may refuse before its first answer.
+const minRefusalsInARow = 5
 
 const minFailuresInARow = 20
 

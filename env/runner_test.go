@@ -326,6 +326,8 @@ func TestAnEndpointThatRefusesEverythingEndsTheRunAtOnce(t *testing.T) {
 	for name, reply := range map[string]modeltest.Reply{
 		"wrong key":   modeltest.Status(401, "bad key"),
 		"forbidden":   modeltest.Status(403),
+		"not valid":   modeltest.Status(422, "unknown field"),
+		"bad request": modeltest.Status(400, "temperature is not supported"),
 		"wrong model": modeltest.ErrorCode(404, "model_not_found", "The model `mock` does not exist"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -338,6 +340,38 @@ func TestAnEndpointThatRefusesEverythingEndsTheRunAtOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestRunner_StopsWhenRequestsAreRefusedInARow(t *testing.T) {
+	refuse := func(refused func(prompt string) bool, status int, text string) *harness {
+		return newHarness(t, func(r *modeltest.Request) modeltest.Reply {
+			if refused(r.Prompt()) {
+				return modeltest.Status(status, text)
+			}
+			return modeltest.Text("ok")
+		})
+	}
+	number := func(prompt string) (n int) {
+		_, err := fmt.Sscanf(prompt, "item-%d", &n)
+		require.NoError(t, err)
+		return n
+	}
+	// Some conversations are refused, others are not: their own trouble.
+	h := refuse(func(p string) bool { return number(p) >= 10 && number(p)%3 != 0 }, 422, "bad")
+	_, rollouts, err := h.run(t.Context(), config.Evaluate, &counting{items: 60})
+	require.NoError(t, err)
+	require.Len(t, rollouts, 60)
+	// All are, after some answers.
+	h = refuse(func(p string) bool { return number(p) >= 10 }, 422, "bad")
+	_, rollouts, err = h.run(t.Context(), config.Evaluate, &counting{items: 400})
+	require.ErrorIs(t, err, env.ErrEndpoint)
+	require.ErrorContains(t, err, "in a row were refused")
+	require.Less(t, len(rollouts), 200)
+	// Prompts that are too long for the model are not the server's trouble.
+	h = refuse(func(p string) bool { return number(p) >= 10 }, 400, "maximum context length is 10 tokens")
+	_, rollouts, err = h.run(t.Context(), config.Evaluate, &counting{items: 100})
+	require.NoError(t, err)
+	require.Len(t, rollouts, 100)
 }
 
 func TestAnEndpointThatStaysDownEndsTheRunAndResumeFinishesIt(t *testing.T) {

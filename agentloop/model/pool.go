@@ -30,10 +30,11 @@ type Member struct {
 // of one Affinity stay on one server until it fails them. Requests above a
 // server's limit wait in order of arrival.
 //
-// A server that refuses a request for its rate (429, or 503 with Retry-After) is left
+// A server that refuses requests for its rate (429, or 503 with Retry-After) is left
 // alone as long as it asks, and gets fewer requests at once, at the pace at which it
 // took them before; both grow again while it refuses none. Others wait or go to other
 // servers meanwhile. Under Retry the refused request waits with them, at its old place.
+// While the server takes most requests, a refused one waits alone (RefusalsAdapt).
 //
 // A server that fails MaxFailures times in a row is left out for a while and
 // then probed with one request. One that refuses everything (key, account,
@@ -66,6 +67,9 @@ func NewPool(config PoolConfig, members ...Member) (*Pool, error) {
 	for i, m := range members {
 		if m.Client == nil {
 			return nil, fmt.Errorf("pool member %d (%s) has no client", i+1, m.Name)
+		}
+		if err := m.Rates.OnRefusal.check(); err != nil {
+			return nil, fmt.Errorf("pool member %d (%s): %w", i+1, m.Name, err)
 		}
 		if !(m.Rates.RequestsPerMinute >= 0) || !(m.Rates.TokensPerMinute >= 0) {
 			return nil, fmt.Errorf("pool member %d (%s): a limit per minute is negative or no number", i+1, m.Name)
@@ -133,8 +137,10 @@ func (p *Pool) Complete(ctx context.Context, req *Request) (*Response, error) {
 
 // ticket is what a request keeps from one attempt to the next.
 type ticket struct {
+	began    time.Time     // when it came first
 	place    uint64        // in the order of arrival, 0 when it never waited
 	patience time.Duration // see acquire; 0 is endless
+	alone    bool          // the last refusal for a rate concerned this request alone
 }
 
 func (p *Pool) completeAgain(ctx context.Context, req *Request, t *ticket) (*Response, error) {
@@ -145,13 +151,14 @@ func (p *Pool) completeAgain(ctx context.Context, req *Request, t *ticket) (*Res
 	var waited time.Duration
 	for attempt := 1; ; attempt++ {
 		began := time.Now()
-		got, err := p.acquire(ctx, w, t.patience)
+		got, err := p.acquire(ctx, w, t)
 		t.place = w.sequence
 		if err != nil {
 			return nil, err
 		}
 		waited += time.Since(began)
-		resp, err := p.send(ctx, req, w, got)
+		resp, alone, err := p.send(ctx, req, w, got)
+		t.alone = alone
 		if err == nil {
 			resp.Attempts += attempt - 1
 			resp.Wait += waited
@@ -183,12 +190,12 @@ func sizeOf(req *Request) size {
 }
 
 // send runs one request and gives the slot back, also when the client panics.
-func (p *Pool) send(ctx context.Context, req *Request, w *waiter, got slot) (resp *Response, err error) {
+func (p *Pool) send(ctx context.Context, req *Request, w *waiter, got slot) (resp *Response, alone bool, err error) {
 	e := ended{verdict: unknown}
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.state.release(time.Now(), got, w, e)
+		alone = p.state.release(time.Now(), got, w, e)
 		p.arm()
 	}()
 	resp, err = p.members[got.member].Client.Complete(ctx, req)
@@ -200,7 +207,7 @@ func (p *Pool) send(ctx context.Context, req *Request, w *waiter, got slot) (res
 	case err == nil:
 		e.answered, e.prompt, e.completion = true, resp.Usage.PromptTokens, resp.Usage.CompletionTokens
 	}
-	return resp, err
+	return resp, alone, err
 }
 
 // judge says what the end of a request means for the server.
@@ -225,8 +232,8 @@ func judge(err error) (verdict, *Error) {
 }
 
 // acquire waits for a slot. While servers refuse requests for their rate and not one is
-// answered, it waits no longer than patience, unless that is 0.
-func (p *Pool) acquire(ctx context.Context, w *waiter, patience time.Duration) (slot, error) {
+// answered, it waits no longer than the patience of the ticket, unless that is 0.
+func (p *Pool) acquire(ctx context.Context, w *waiter, t *ticket) (slot, error) {
 	p.mu.Lock()
 	if got, ok := p.state.acquire(time.Now(), w); ok {
 		p.mu.Unlock()
@@ -235,13 +242,13 @@ func (p *Pool) acquire(ctx context.Context, w *waiter, patience time.Duration) (
 	p.arm()
 	held := p.state.held.read(time.Now())
 	p.mu.Unlock()
-	began := time.Now()
 	timing := heldIn(ctx)
 	timing.enter(p)
 	defer timing.leave()
 	var expired <-chan time.Time
-	if patience > 0 {
-		timer := time.NewTimer(patience)
+	if t.patience > 0 {
+		left, _ := p.hopeless(t.began, t.patience)
+		timer := time.NewTimer(left)
 		defer timer.Stop()
 		expired = timer.C
 		for {
@@ -252,7 +259,7 @@ func (p *Pool) acquire(ctx context.Context, w *waiter, patience time.Duration) (
 			case <-ctx.Done():
 				return p.leave(w, held, &Error{Kind: KindCancelled, Err: ctx.Err(), Message: ctx.Err().Error()})
 			case <-expired:
-				left, failure := p.hopeless(began, patience)
+				left, failure := p.hopeless(t.began, t.patience)
 				if failure != nil {
 					return p.leave(w, held, failure)
 				}
@@ -269,7 +276,7 @@ func (p *Pool) acquire(ctx context.Context, w *waiter, patience time.Duration) (
 	}
 }
 
-// hopeless returns an error when a request that waits since then has waited for so long
+// hopeless returns an error when a request that came then has waited for so long
 // while servers refused everything, and else when to ask again.
 func (p *Pool) hopeless(since time.Time, patience time.Duration) (time.Duration, *Error) {
 	now := time.Now()

@@ -65,7 +65,7 @@ type verdict int
 const (
 	alive   verdict = iota // it answered, be it with a refusal of this request
 	failing                // infrastructure failure
-	limited                // it wants fewer requests or tokens for now
+	limited                // it refuses the request for its rate
 	unfit                  // it refuses all our requests: key, account, model or address
 	unknown                // the request was cancelled
 )
@@ -213,8 +213,9 @@ func (s *poolState) abandon(now time.Time, w *waiter) {
 	s.dispatch(now) // it may have kept smaller requests behind it waiting
 }
 
-// release ends a request and serves those that wait.
-func (s *poolState) release(now time.Time, got slot, w *waiter, e ended) {
+// release ends a request and serves those that wait. It returns whether the request was
+// refused for a rate that concerns no other.
+func (s *poolState) release(now time.Time, got slot, w *waiter, e ended) (alone bool) {
 	m := &s.members[got.member]
 	m.inFlight--
 	if got.probe {
@@ -233,8 +234,7 @@ func (s *poolState) release(now time.Time, got slot, w *waiter, e ended) {
 		}
 		s.refusal = e.reason
 		m.throttle.correct(got.tokens, 0)
-		m.throttle.refuse(now, got.epoch, e.after)
-		if len(s.members) > 1 {
+		if alone = m.throttle.refuse(now, got.epoch, e.after); !alone && len(s.members) > 1 {
 			s.scatter(now, got.member)
 		}
 	case failing, unfit:
@@ -262,6 +262,7 @@ func (s *poolState) release(now time.Time, got slot, w *waiter, e ended) {
 		}
 	}
 	s.dispatch(now)
+	return alone
 }
 
 func (s *poolState) eject(now time.Time, i int, cooldown time.Duration, reason string) {

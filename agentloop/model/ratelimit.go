@@ -9,6 +9,8 @@ import (
 type Rates struct {
 	RequestsPerMinute float64 // 0 means no limit
 	TokensPerMinute   float64 // prompts and completions together; 0 means no limit
+	// OnRefusal says what a refusal means for other requests; "" means RefusalsAdapt.
+	OnRefusal RefusalPolicy
 }
 
 const (
@@ -113,6 +115,7 @@ type throttle struct {
 	interval tally     // of it
 	episode  tally     // since the last pause
 	refusals int64     // in all
+	about    refusals  // whether they depend on the rate
 }
 
 // tally counts what became of requests.
@@ -125,7 +128,7 @@ type tally struct {
 func (c tally) taken() int { return c.sent - c.refused }
 
 func newThrottle(r Rates, limit int) throttle {
-	t := throttle{limit: limit, patience: shortestPatience, cost: estimate{perByte: 0.3, completion: 256}}
+	t := throttle{limit: limit, patience: shortestPatience, cost: estimate{perByte: 0.3, completion: 256}, about: newRefusals(r.OnRefusal)}
 	if r.RequestsPerMinute > 0 {
 		t.requests = newBucket(r.RequestsPerMinute)
 	}
@@ -137,7 +140,7 @@ func newThrottle(r Rates, limit int) throttle {
 
 // idle says that nothing can hold a request back.
 func (t *throttle) idle() bool {
-	return t.window == 0 && t.requests.perSecond == 0 && t.tokens.perSecond == 0
+	return t.window == 0 && t.pace.perSecond == 0 && t.requests.perSecond == 0 && t.tokens.perSecond == 0
 }
 
 // wait returns how long a request of that many tokens has to wait, for reasons that
@@ -184,8 +187,12 @@ func (t *throttle) refill(now time.Time) {
 			doubling = firstDoubling
 		}
 		before, after := p.at.Sub(t.since).Seconds()/doubling, now.Sub(t.since).Seconds()/doubling
-		if after > before {
-			p.perSecond *= math.Exp2(min(after*after-before*before, 64))
+		grown := after*after - before*before
+		if !t.about.limited && t.about.policy != RefusalsPause {
+			grown = now.Sub(p.at).Seconds() / liftDoubling
+		}
+		if after > before && !t.about.trial.on {
+			p.perSecond *= math.Exp2(min(grown, 64))
 			p.capacity = max(1, p.perSecond*paceBurst)
 		}
 		p.refill(now)
@@ -206,6 +213,7 @@ func (t *throttle) grant(now time.Time, tokens float64) {
 	t.interval.sent++
 	t.episode.sent++
 	t.inFlight++
+	t.count(now)
 	t.last = now
 	if t.idle() {
 		return
@@ -247,14 +255,21 @@ func (t *throttle) widen(n int) {
 }
 
 // refuse records that the server refused a request which was sent in the given epoch.
-// asked is how long the server wants to be left alone, 0 when it doesn't say.
-func (t *throttle) refuse(now time.Time, epoch uint64, asked time.Duration) {
+// asked is how long the server wants to be left alone, 0 when it doesn't say. It returns
+// whether the refusal concerns that request alone, and changes nothing for others.
+func (t *throttle) refuse(now time.Time, epoch uint64, asked time.Duration) (alone bool) {
 	t.refusals++
 	t.interval.refused++
 	t.episode.refused++
 	t.inFlight--
+	if t.alone(now, epoch) {
+		return true
+	}
 	if epoch == t.epoch {
 		t.epoch++
+		if earlier := t.episode.refused - 1; earlier > 0 { // they waited alone
+			t.episode.sent, t.episode.refused = t.episode.sent-earlier, 1
+		}
 		if t.probing {
 			t.patience = min(2*t.patience, longestPatience)
 		}
@@ -275,6 +290,7 @@ func (t *throttle) refuse(now time.Time, epoch uint64, asked time.Duration) {
 	if until := now.Add(asked); until.After(t.until) {
 		t.until = until
 	}
+	return false
 }
 
 // leastSample and leastInterval are what a pace is measured over, and paceCut is the
@@ -304,6 +320,7 @@ func (t *throttle) settle(now time.Time) {
 	carried := max(t.inFlight, t.flying-t.episode.refused)
 	t.widen(max(t.window, carried+max(0, took-t.episode.ended)))
 	t.episode = tally{}
+	share := float64(t.interval.refused) / float64(max(1, t.interval.sent))
 	// At both ends of the interval the server's own bucket was empty, so that what it
 	// took in between is the rate it allows.
 	if n, elapsed := t.interval.taken(), now.Sub(t.since); n >= leastSample && elapsed >= leastInterval {
@@ -312,6 +329,7 @@ func (t *throttle) settle(now time.Time) {
 		t.since, t.interval = now, tally{}
 		t.measured++
 	}
+	t.cut(now, share)
 }
 
 // estimate predicts the tokens of a request from what earlier ones cost.

@@ -107,6 +107,7 @@ type attempts struct {
 	firstFailure time.Time // other than a refusal that the pool waits out
 	failures     int       // of that kind
 	refusals     int       // of the other
+	alone        int       // of them in a row, those that concerned this request alone
 	unreadable   int       // in a row
 	ticket       ticket
 }
@@ -121,7 +122,7 @@ func (r *retrying) send(ctx context.Context, req *Request, a *attempts) (*Respon
 
 // Complete sends the request until it succeeds, can't, or the policy ends it.
 func (r *retrying) Complete(ctx context.Context, req *Request) (*Response, error) {
-	a := &attempts{start: time.Now(), ticket: ticket{patience: max(0, r.policy.MaxElapsed)}}
+	a := &attempts{start: time.Now(), ticket: ticket{began: time.Now(), patience: max(0, r.policy.MaxElapsed)}}
 	var waited time.Duration
 	for attempt := 1; ; attempt++ {
 		sent := time.Now()
@@ -200,6 +201,13 @@ func (r *retrying) wait(now time.Time, a *attempts, failure *Error) (delay, elap
 			since = a.start
 		}
 		elapsed = now.Sub(since)
+		if a.ticket.alone {
+			delay = r.aloneDelay(a.alone, failure.RetryAfter)
+			asked = delay
+			a.alone++
+		} else {
+			a.alone = 0
+		}
 	} else {
 		if a.failures++; a.failures == 1 {
 			a.firstFailure = now
@@ -221,6 +229,23 @@ func (r *retrying) wait(now time.Time, a *attempts, failure *Error) (delay, elap
 		delay = min(delay, left)
 	}
 	return delay, elapsed, ""
+}
+
+// briefDelay is the first wait of a request that alone was refused for a rate. A server
+// that takes other requests at that moment may take it, too.
+const briefDelay = 100 * time.Millisecond
+
+// aloneDelay is the wait of a request after so many refusals that concerned it alone. What
+// the server asks is honoured from two seconds: one is the least that Retry-After can say.
+func (r *retrying) aloneDelay(before int, asked time.Duration) time.Duration {
+	delay := min(briefDelay<<min(before, 10), r.policy.MaxDelay)
+	if asked > 0 {
+		delay = min(delay, max(asked, briefDelay))
+	}
+	if asked > time.Second {
+		delay = asked
+	}
+	return delay + time.Duration(r.policy.Random()*float64(min(delay, time.Second))/2)
 }
 
 // delayBase is the wait after the given attempt without jitter.

@@ -17,7 +17,7 @@ func sendAll(t *throttle, now time.Time, n int) {
 
 func TestAWindowOfRefusalsHalvesWhatIsInFlightOnce(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s := newThrottle(Rates{}, 512)
+	s := newThrottle(Rates{OnRefusal: RefusalsPause}, 512)
 	require.True(t, s.idle())
 	sendAll(&s, now, 40)
 	for range 30 { // all of them were sent before the first was refused
@@ -36,7 +36,7 @@ func TestAWindowOfRefusalsHalvesWhatIsInFlightOnce(t *testing.T) {
 
 func TestAWindowGrowsWithWindowsOfAnswersWithinWhatIsConfigured(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s := newThrottle(Rates{}, 12)
+	s := newThrottle(Rates{OnRefusal: RefusalsPause}, 12)
 	sendAll(&s, now, 10)
 	for range 10 {
 		s.refuse(now, 0, time.Second)
@@ -59,7 +59,7 @@ func TestAWindowGrowsWithWindowsOfAnswersWithinWhatIsConfigured(t *testing.T) {
 func TestTheWindowStaysBetweenOneAndWhatIsConfigured(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	now := time.Unix(1000, 0)
-	s := newThrottle(Rates{}, 7)
+	s := newThrottle(Rates{OnRefusal: RefusalsPause}, 7)
 	for range 20_000 {
 		now = now.Add(time.Duration(random.IntN(400)) * time.Millisecond)
 		if s.inFlight < 7 && s.wait(now, 0) == 0 {
@@ -97,7 +97,7 @@ func TestRefusalsThatNameNoTimeBackOffWhileNothingGetsThrough(t *testing.T) {
 
 func TestALearnedPaceIsWhatTheServerTookAndGrowsAgain(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s := newThrottle(Rates{}, 0)
+	s := newThrottle(Rates{OnRefusal: RefusalsPause}, 0)
 	for range 50 { // five in a second, and a refusal after ten
 		s.grant(now, 0)
 		now = now.Add(200 * time.Millisecond)

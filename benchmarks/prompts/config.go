@@ -14,12 +14,12 @@ import (
 
 // Config is the environment's own part of the env section.
 type Config struct {
-	DatasetName     string       `yaml:"dataset_name" nullable:"true" help:"file, glob or folder with rows, or a dataset of the Hugging Face hub (org/name); required"`
+	DatasetName     string       `yaml:"dataset_name" nullable:"true" affects:"no" help:"file, glob or folder with rows, or a dataset of the Hugging Face hub (org/name); required"`
 	DatasetSubset   string       `yaml:"dataset_subset" nullable:"true" help:"subset (configuration) of the dataset"`
 	DatasetSplit    string       `yaml:"dataset_split" nullable:"true" help:"split of the dataset; null is train, or the only one there is"`
 	DatasetRevision string       `yaml:"dataset_revision" nullable:"true" help:"branch, tag or commit of a dataset on the hub; null is the newest, and the commit is recorded"`
-	DatasetFormat   string       `yaml:"dataset_format" default:"auto" choices:"auto,jsonl,json,csv,tsv,parquet,harbor" help:"format of the files; auto looks at names and contents"`
-	DatasetFiles    config.Words `yaml:"dataset_files" help:"patterns of the files within the folder or dataset"`
+	DatasetFormat   string       `yaml:"dataset_format" default:"auto" choices:"auto,jsonl,json,csv,tsv,parquet,harbor" affects:"no" help:"format of the files; auto looks at names and contents"`
+	DatasetFiles    config.Words `yaml:"dataset_files" affects:"no" help:"patterns of the files within the folder or dataset"`
 	Columns         config.Words `yaml:"columns" help:"columns to read; null reads all. Only they count for the identity of a row"`
 	Delimiter       string       `yaml:"delimiter" nullable:"true" help:"character between the fields of CSV files; null is a comma, or a tab for tsv"`
 	TypedCSV        bool         `yaml:"typed_csv" default:"false" help:"make numbers, booleans and nulls of CSV cells that look like them, in place of text"`

@@ -140,3 +140,31 @@ func TestKilledRunsGoOnAfterTheirDatasetChanged(t *testing.T) {
 		})
 	}
 }
+
+func TestResume_TakesADatasetInAnotherFormat(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "tmp"), 0o755))
+	server := modeltest.NewServerWith(t, modeltest.Config{Script: echo})
+	var rows []string
+	for i := range 5 {
+		rows = append(rows, fmt.Sprintf(`{"prompt":"say %d","answer":"%[1]d"}`, i))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "rows.jsonl"), []byte(strings.Join(rows, "\n")+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(config(server.URL, "  dataset_name: rows.jsonl\n  dataset_format: jsonl\n"+exact)), 0o600))
+	args := []string{"evaluate", "--config", "c.yaml", "--run-dir", "run"}
+	_, output := child(t, dir, nil, args...)
+	require.Contains(t, output, "5 scored")
+	sent := server.RequestCount()
+
+	csv := "prompt,answer\n"
+	for i := range 6 {
+		csv += fmt.Sprintf("say %d,%[1]d\n", i)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "rows.csv"), []byte(csv), 0o600))
+	_, output = child(t, dir, nil, append(args, "--resume", "--env.dataset_name=rows.csv", "--env.dataset_format=csv")...)
+	require.Contains(t, output, "6 scored")
+	require.Equal(t, sent+1, server.RequestCount(), "only the new row is run")
+	raw, err := os.ReadFile(filepath.Join(dir, "run", "run.json"))
+	require.NoError(t, err)
+	require.Contains(t, gjson.GetBytes(raw, "sessions.1.config_changes").Raw, "dataset_name", "the change is on record")
+}

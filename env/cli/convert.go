@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,15 +21,22 @@ import (
 )
 
 type convertCommand struct {
-	Inputs    []string `arg:"" name:"input" help:"Run directory, folder of data files, or files: .jsonl (.gz, .zst), .parquet, ATIF .json."`
-	To        string   `name:"to" required:"" placeholder:"FORMAT" help:"What to write: ${convertFormats}; parquet is messages with --encoding parquet."`
-	From      string   `name:"from" placeholder:"FORMAT" help:"What the input is [told by each row]."`
-	Out       string   `name:"out" short:"o" placeholder:"PATH" help:"New folder, or one file that ends in .jsonl or .parquet [the input's name and the format]."`
-	Encoding  string   `name:"encoding" placeholder:"jsonl|parquet" help:"Form of the files [jsonl, or what --out ends in]."`
-	Overwrite bool     `name:"overwrite" help:"Replace what an earlier conversion wrote there."`
-	ShardSize string   `name:"shard-size" default:"500MB" placeholder:"SIZE" help:"Begin the next file after this size, for example 200MB or 1GB; 0 for one file."`
-	Split     bool     `name:"split-completed" help:"Write rows the model did not finish into a split of their own: completed and failed."`
-	Margin    float64  `name:"margin" help:"Preference pairs: the least difference of the two scores."`
+	Inputs       []string `arg:"" name:"input" help:"Run directory, folder of data files, or files: .jsonl (.gz, .zst), .parquet, ATIF .json."`
+	To           string   `name:"to" placeholder:"FORMAT" help:"What to write: ${convertFormats}; parquet is messages with --encoding parquet."`
+	For          string   `name:"for" placeholder:"NAME" help:"Write what this reads: trl, axolotl, llamafactory, verl, openrlhf, openai or together [trl without --to]."`
+	From         string   `name:"from" placeholder:"FORMAT" help:"What the input is [told by each row]."`
+	Out          string   `name:"out" short:"o" placeholder:"PATH" help:"New folder, or one file that ends in .jsonl or .parquet [the input's name and the format]."`
+	Encoding     string   `name:"encoding" placeholder:"jsonl|parquet" help:"Form of the files [jsonl, or what --out ends in]."`
+	Overwrite    bool     `name:"overwrite" help:"Replace what an earlier conversion wrote there."`
+	ShardSize    string   `name:"shard-size" default:"500MB" placeholder:"SIZE" help:"Begin the next file after this size, for example 200MB or 1GB; 0 for one file."`
+	Split        bool     `name:"split-completed" help:"Write rows the model did not finish into a split of their own: completed and failed."`
+	Margin       float64  `name:"margin" help:"Preference pairs: the least difference of the two scores."`
+	ChosenMin    *float64 `name:"chosen-min" placeholder:"SCORE" help:"Preference pairs: the least score of the chosen side. KTO: right from this score."`
+	RejectedMax  *float64 `name:"rejected-max" placeholder:"SCORE" help:"Preference pairs: the highest score of the rejected side. KTO: wrong up to this score."`
+	PairPassed   bool     `name:"pair-passed" help:"Preference pairs: the chosen side has passed, the rejected one has not."`
+	PairsPerItem int      `name:"pairs-per-item" placeholder:"N" help:"Preference pairs: at most N of each prompt [1]."`
+
+	InvalidArguments string `name:"invalid-arguments" placeholder:"exclude|apart|repair|keep" help:"Rows with a tool call whose arguments are not a JSON object: leave them out, write them into a split of their own, replace the arguments, or write them as they are [exclude; keep for rollouts, ATIF and groups]."`
 
 	Parser   string   `name:"parser" placeholder:"NAME" help:"Text: the tool-call format, for example hermes, qwen3_coder or llama3_json."`
 	Template string   `name:"chat-template" type:"path" placeholder:"FILE" help:"Text: a chat template, or a tokenizer_config.json with one."`
@@ -41,6 +49,7 @@ type convertCommand struct {
 
 type convertFilters struct {
 	Tampered         string   `name:"tampered" placeholder:"include|exclude|only|noted" help:"Rows whose agent tampered with the verification: keep them, leave them out, keep only them, or only those where it was noted without effect [exclude; include for rollouts and ATIF]."`
+	IncludeUnscored  bool     `name:"include-unscored" help:"Keep rollouts that failed, were cancelled or could not be verified, which formats to train on leave out."`
 	MinScore         *float64 `name:"min-score" placeholder:"SCORE" help:"Keep rows with this score or a higher one."`
 	MaxScore         *float64 `name:"max-score" placeholder:"SCORE" help:"Keep rows with this score or a lower one."`
 	Outcome          []string `name:"outcome" placeholder:"OUTCOME" help:"Keep rows that ended so (several with commas)."`
@@ -124,16 +133,23 @@ func (s *session) untilSignal() (ctx context.Context, release func()) {
 
 func (c *convertCommand) options() (convert.Options, error) {
 	o := convert.Options{
-		Inputs: c.Inputs, Out: c.Out, Encoding: table.Encoding(c.Encoding), Overwrite: c.Overwrite, SplitCompleted: c.Split, Margin: c.Margin, Strict: c.Strict,
+		Inputs: c.Inputs, Out: c.Out, Encoding: table.Encoding(c.Encoding), Overwrite: c.Overwrite, SplitCompleted: c.Split, Pairing: convert.Pairing{Margin: c.Margin, ChosenMin: c.ChosenMin, RejectedMax: c.RejectedMax, Passed: c.PairPassed, PerPrompt: c.PairsPerItem}, Strict: c.Strict,
 		Filter: convert.Filter{
-			Tampered: trajectories.TamperedFilter(c.Tampered),
-			MinScore: c.MinScore, MaxScore: c.MaxScore, Outcomes: c.Outcome, Passed: c.Passed, WithReasoning: c.WithReasoning, FinishReasons: c.FinishReason,
+			Tampered:        trajectories.TamperedFilter(c.Tampered),
+			IncludeUnscored: c.IncludeUnscored, MinScore: c.MinScore, MaxScore: c.MaxScore, Outcomes: c.Outcome, Passed: c.Passed, WithReasoning: c.WithReasoning, FinishReasons: c.FinishReason,
 			MaxTurns: c.MaxTurns, MaxTokens: c.MaxTokens, MaxChars: c.MaxChars, Dedupe: c.Dedupe, DropHallucinated: c.DropHallucinated,
 			BestOfGroup: c.BestOfGroup, Sample: c.Sample, Seed: c.Seed,
 		},
+		For: convert.Consumer(c.For), InvalidArguments: convert.InvalidArguments(c.InvalidArguments),
 		Text: convert.TextConfig{Parser: c.Parser, TemplateName: c.Template},
 	}
 	to := c.To
+	if o.For == "" && to == "" {
+		o.For = convert.TRL
+	}
+	if to == "" {
+		to = string(convert.Messages)
+	}
 	if to == "parquet" {
 		to = string(convert.Messages)
 		if o.Encoding == "" {
@@ -156,7 +172,7 @@ func (c *convertCommand) options() (convert.Options, error) {
 		o.ShardBytes = -1
 	}
 	if o.Out == "" {
-		o.Out = defaultOut(c.Inputs, c.To)
+		o.Out = defaultOut(c.Inputs, outName(o.For, c.To))
 	}
 	if c.Template != "" {
 		source, err := os.ReadFile(c.Template)
@@ -176,6 +192,14 @@ func (c *convertCommand) options() (convert.Options, error) {
 		o.Text.Variables.Set(name, []byte(value))
 	}
 	return o, nil
+}
+
+// outName is what the name of the output ends in.
+func outName(consumer convert.Consumer, to string) string {
+	if consumer != "" && to != "" {
+		return string(consumer) + "-" + to
+	}
+	return cmp.Or(string(consumer), to)
 }
 
 // defaultOut names the output after the input and the format.

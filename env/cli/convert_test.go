@@ -45,6 +45,21 @@ func TestARunIsConvertedIntoTrainingFiles(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 }
 
+func TestConvert_WritesForATrainerByDefault(t *testing.T) {
+	p := newProgram(t)
+	p.processed()
+	code, stdout, stderr := p.run("convert", "out", "--json")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Equal(t, "trl", gjson.Get(stdout, "for").String())
+	require.FileExists(t, filepath.Join("out-trl", "README.md"))
+	code, _, stderr = p.run("convert", "out", "--for", "llamafactory", "-o", "factory")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.FileExists(t, filepath.Join("factory", "dataset_info.json"))
+	code, _, stderr = p.run("convert", "out", "--for", "nobody")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "llamafactory")
+}
+
 func TestProcessWritesADatasetCardAndKeepsOneOfAPerson(t *testing.T) {
 	p := newProgram(t)
 	p.processed()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -206,7 +207,7 @@ func safeName(id string) string {
 }
 
 type exportCheckCommand struct {
-	Files  []string `arg:"" name:"file" help:"ATIF documents, or directories in which every trajectory.json is checked."`
+	Files  []string `arg:"" name:"file" help:"ATIF documents, or directories in which every trajectory.json, and every other .json file that says it is ATIF, is checked."`
 	Strict bool     `name:"strict" help:"Report members the format does not have, as Harbor's own models do."`
 }
 
@@ -226,17 +227,26 @@ func (c *exportCheckCommand) Run(s *session) error {
 			continue
 		}
 		err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
-			if err == nil && d.Name() == "trajectory.json" {
+			if err != nil || d.IsDir() || filepath.Ext(p) != ".json" {
+				return err
+			}
+			found := d.Name() == "trajectory.json"
+			if !found {
+				if found, err = namesATIF(p); err != nil {
+					return err
+				}
+			}
+			if found {
 				files = append(files, p)
 			}
-			return err
+			return nil
 		})
 		if err != nil {
 			return fail(ExitUsage, err)
 		}
 	}
 	if len(files) == 0 {
-		return fail(ExitUsage, errors.New("there is no trajectory.json in the given directories; name the files"))
+		return fail(ExitUsage, errors.New("there is no trajectory.json and no other document of ATIF in the given directories; name the files"))
 	}
 	bad := 0
 	for _, path := range files {
@@ -256,6 +266,17 @@ func (c *exportCheckCommand) Run(s *session) error {
 		return fail(ExitProblems, fmt.Errorf("%d documents are not valid ATIF", bad))
 	}
 	return nil
+}
+
+// namesATIF says whether a JSON file names the format near its beginning.
+func namesATIF(path string) (named bool, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	head, err := io.ReadAll(io.LimitReader(f, 4<<10))
+	return bytes.Contains(head, []byte(`"ATIF-v`)), err
 }
 
 func checkATIF(path string, strict bool) (problems []atif.Problem, err error) {

@@ -78,7 +78,7 @@ func (j *job) startModel(ctx context.Context) (_ *modelClient, err error) {
 		server := model.Server{
 			BaseURL: base, Model: s.ModelName, APIKey: s.APIKey.Reveal(), KeySource: s.KeySource,
 			Timeout: s.Timeout.Duration(), StallTimeout: s.StallTimeout.Duration(),
-			Weight: s.Weight, MaxConcurrent: requestsAtOnce(s, j.mode), Rates: model.Rates{RequestsPerMinute: s.RequestsPerMinute, TokensPerMinute: s.TokensPerMinute}, Price: (*model.Price)(s.Price()),
+			Weight: s.Weight, MaxConcurrent: requestsAtOnce(s, j.mode), Rates: model.Rates{RequestsPerMinute: s.RequestsPerMinute, TokensPerMinute: s.TokensPerMinute, OnRefusal: model.RefusalPolicy(s.OnRateLimit)}, Price: (*model.Price)(s.Price()),
 		}
 		if s.StallTimeout == 0 {
 			server.StallTimeout = -1

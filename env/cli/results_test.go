@@ -52,7 +52,7 @@ func TestAReportOfAnOracleSaysWhatItIs(t *testing.T) {
 func TestStatsDescribeRunsAndFiles(t *testing.T) {
 	p := newProgram(t)
 	p.evaluated("out")
-	for _, args := range [][]string{{"out", "--to", "messages", "-o", "folder", "--encoding", "parquet"}, {"out", "--to", "sharegpt", "-o", "rows.parquet"}} {
+	for _, args := range [][]string{{"out", "--invalid-arguments", "keep", "--to", "messages", "-o", "folder", "--encoding", "parquet"}, {"out", "--invalid-arguments", "keep", "--to", "sharegpt", "-o", "rows.parquet"}} {
 		code, _, stderr := p.run(append([]string{"convert"}, args...)...)
 		require.Equal(t, cli.ExitOK, code, stderr)
 	}
@@ -131,6 +131,14 @@ func TestExportsCanBeCheckedAgain(t *testing.T) {
 	code, stdout, stderr = p.run("export", "atif", "out", "--out", "atif")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Contains(t, stdout, "8 trajectories")
+	p.write("atif/other.json", `{"name":"not a trajectory"}`)
+	code, stdout, stderr = p.run("export", "check", "--strict", "atif")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, "8 of 8 documents are valid")
+	// A folder of runs holds every rollout once.
+	code, stdout, stderr = p.run("stats", ".", "--json")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.EqualValues(t, 8, gjson.Get(stdout, "rows").Int(), stdout)
 	code, _, stderr = p.run("export", "atif", "out", "--out", "atif")
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "is not empty")

@@ -353,7 +353,7 @@ func (c *judgeClient) start(ctx context.Context) error {
 	}
 	pool, err := model.ForServers([]model.Server{{
 		BaseURL: base, Model: s.ModelName, APIKey: s.APIKey.Reveal(), KeySource: s.KeySource, Timeout: s.Timeout.Duration(),
-		StallTimeout: s.StallTimeout.Duration(), MaxConcurrent: s.NumMaxRequestsAtOnce, Rates: model.Rates{RequestsPerMinute: s.RequestsPerMinute, TokensPerMinute: s.TokensPerMinute},
+		StallTimeout: s.StallTimeout.Duration(), MaxConcurrent: s.NumMaxRequestsAtOnce, Rates: model.Rates{RequestsPerMinute: s.RequestsPerMinute, TokensPerMinute: s.TokensPerMinute, OnRefusal: model.RefusalPolicy(s.OnRateLimit)},
 		Price: (*model.Price)(s.Price()),
 	}}, model.PoolConfig{})
 	if err != nil {

@@ -14,7 +14,12 @@ func (w *writer) card() *table.Card {
 	o, r := w.options, w.report
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, written by hermes-env %s.\n\n", sentence(w.target.Text), o.Version)
-	fmt.Fprintf(&b, "```python\nfrom datasets import load_dataset\nds = load_dataset(%q)\n```\n\n", filepath.Base(filepath.Clean(o.Out)))
+	name := filepath.Base(filepath.Clean(o.Out))
+	if o.For != "" {
+		b.WriteString(o.For.usageText(name, o.To))
+	} else {
+		fmt.Fprintf(&b, "```python\nfrom datasets import load_dataset\nds = load_dataset(%q)\n```\n\n", name)
+	}
 	fmt.Fprintf(&b, "| | |\n|---|---|\n| rows | %d |\n| rollouts read | %d |\n| left out by filters | %d |\n| lines that could not be read | %d |\n\n", r.Written, r.Read, r.Read-r.Kept, r.Broken)
 	counts := func(title string, list []Count) {
 		if len(list) == 0 {
@@ -30,8 +35,9 @@ func (w *writer) card() *table.Card {
 	counts("What the source knows and these files can't carry, in rows:", r.Lost)
 	counts("What the source lacks and was made up, in rows:", r.MadeUp)
 	fmt.Fprintf(&b, "Columns and their meaning: docs/formats.md of hermes-env. The same counts for programs: `%s`.\n", ReportFile)
+	features := o.For.features(o.To)
 	return &table.Card{
-		Schema: w.builder.schema, Encoding: o.Encoding, Splits: r.Splits, FreeSchema: !o.To.tabular(),
+		Schema: w.builder.schema, Encoding: o.Encoding, Splits: r.Splits, FreeSchema: features == "" && (!o.To.tabular() || w.builder.schema == nil), Features: features,
 		Tags: []string{"hermes-env", "agent", "tool-use", string(o.To)}, Title: filepath.Base(filepath.Clean(o.Out)), Body: b.String(),
 	}
 }

@@ -25,6 +25,9 @@ type Options struct {
 	Inputs []string // run directories, folders of data files, or files
 	From   Format   // "" means: tell by each record
 	To     Format
+	// For is who trains on the files, which decides on columns and values of the format
+	// messages; "" writes the format itself.
+	For Consumer
 	// Encoding of tabular formats; "" means JSON Lines.
 	Encoding table.Encoding
 	// Out is a new folder, or one file if it ends in .jsonl or .parquet.
@@ -36,9 +39,12 @@ type Options struct {
 	// SplitCompleted puts rows of rollouts that the model did not finish into a split
 	// of their own, failed, beside completed.
 	SplitCompleted bool
-	Margin         float64 // least difference of scores in a preference pair
+	Pairing        Pairing // of preference pairs
 	Filter         Filter
-	Text           TextConfig // for the format text
+	// InvalidArguments says what becomes of rows with broken tool calls; "" is
+	// ExcludeInvalid for formats whose consumers read arguments, else KeepInvalid.
+	InvalidArguments InvalidArguments
+	Text             TextConfig // for the format text
 	// Strict refuses input with a line that can't be read.
 	Strict  bool
 	Version string // of the program, for the files
@@ -73,6 +79,9 @@ func (o *Options) single() bool {
 }
 
 func (o *Options) check() error {
+	if err := o.checkFor(); err != nil {
+		return err
+	}
 	d := describe(o.To)
 	if d.Text == "" {
 		return usage("unknown target format %q", o.To)
@@ -103,8 +112,9 @@ func (o *Options) check() error {
 		return usage("two splits don't fit into one file: give a folder")
 	case o.SplitCompleted && (o.To == Preference || o.To == Groups || o.To == ATIF):
 		return usage("the format %s has no rows of one rollout each to split", o.To)
-	case o.Margin < 0 || o.Margin != o.Margin:
-		return usage("the margin is %v: want a number from 0", o.Margin)
+	}
+	if err := o.Pairing.check(o.To); err != nil {
+		return err
 	}
 	if err := o.Filter.Check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrUsage, err)
@@ -112,6 +122,10 @@ func (o *Options) check() error {
 	if o.Filter.Tampered == "" && !o.To.records() {
 		o.Filter.Tampered = trajectories.TamperedExclude
 	}
+	if err := o.checkInvalid(); err != nil {
+		return err
+	}
+	o.Filter.scored = !o.Filter.IncludeUnscored && !o.To.records()
 	return nil
 }
 
@@ -179,7 +193,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	var text *textWriter
-	if o.To == Text {
+	if o.To == Text || o.For.flat() {
 		var err error
 		if text, err = newTextWriter(o.Text); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrUsage, err)
@@ -193,7 +207,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{To: o.To, Encoding: string(o.Encoding), Out: o.Out, Sources: o.Inputs, Lines: []Broken{}, Notes: []string{}}
+	report := &Report{To: o.To, For: o.For, Encoding: string(o.Encoding), Out: o.Out, Sources: o.Inputs, Lines: []Broken{}, Notes: []string{}}
 	var read atomic.Int64
 	stop := watch(&read, 2*total, o.Progress)
 	defer stop()

@@ -23,7 +23,7 @@ func TestEveryFormatIsWrittenAsItsGoldenFileSays(t *testing.T) {
 			continue // documents of their own, see below
 		}
 		t.Run(string(d.Format), func(t *testing.T) {
-			o := Options{Inputs: []string{dir}, To: d.Format, Text: TextConfig{Parser: "hermes"}, Out: filepath.Join(t.TempDir(), "dataset")}
+			o := Options{Inputs: []string{dir}, To: d.Format, Text: TextConfig{Parser: "hermes"}, Out: filepath.Join(t.TempDir(), "dataset"), Filter: Filter{IncludeUnscored: true}}
 			report, lines := run(t, o)
 			golden(t, filepath.Join("golden", string(d.Format)+".jsonl"), []byte(strings.Join(lines, "\n")+"\n"))
 			card, err := os.ReadFile(filepath.Join(o.Out, "README.md"))
@@ -57,7 +57,7 @@ func TestShareGPTRowsAreThoseOfTheRun(t *testing.T) {
 	dir := makeRun(t)
 	want, err := os.ReadFile(filepath.Join(dir, "trajectories.jsonl"))
 	require.NoError(t, err)
-	_, lines := run(t, Options{Inputs: []string{dir}, To: ShareGPT})
+	_, lines := run(t, Options{Inputs: []string{dir}, To: ShareGPT, Filter: Filter{IncludeUnscored: true}})
 	require.Equal(t, strings.TrimSuffix(string(want), "\n"), strings.Join(lines, "\n"))
 }
 
@@ -70,7 +70,7 @@ func TestFormatsThatCarryEverythingGiveTheRunBack(t *testing.T) {
 	}{{Messages, table.JSONLines}, {Messages, table.Parquet}, {ATIFLines, ""}, {ATIF, ""}, {Rollouts, ""}} {
 		t.Run(string(test.to)+" "+string(test.encoding), func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "out")
-			report, err := Run(t.Context(), Options{Inputs: []string{dir}, To: test.to, Encoding: test.encoding, Out: out})
+			report, err := Run(t.Context(), Options{Inputs: []string{dir}, To: test.to, Encoding: test.encoding, Out: out, Filter: Filter{IncludeUnscored: true}})
 			require.NoError(t, err)
 			require.NotContains(t, counts(report.Lost), "score")
 			_, back := run(t, Options{Inputs: []string{out}, To: Rollouts})
@@ -132,7 +132,7 @@ func orEmpty(raw string) string {
 
 func TestPreferencePairsAreTheBestAndTheWorstOfAPrompt(t *testing.T) {
 	dir := makeRun(t)
-	report, lines := run(t, Options{Inputs: []string{dir}, To: Preference, Margin: 0.7})
+	report, lines := run(t, Options{Inputs: []string{dir}, To: Preference, Pairing: Pairing{Margin: 0.7}})
 	require.Len(t, lines, 1, "item 0 has scores from 0.25 to 0.75, item 1 from 0 to 0.75")
 	v := gjson.Parse(lines[0])
 	require.Equal(t, "r-1-3", v.Get("rollout_id_chosen").String())
@@ -142,7 +142,7 @@ func TestPreferencePairsAreTheBestAndTheWorstOfAPrompt(t *testing.T) {
 	require.Equal(t, int64(1), v.Get("prompt.#").Int())
 	require.Equal(t, "assistant", v.Get("chosen.0.role").String())
 	require.EqualValues(t, map[string]int64{
-		"no score": 1, "the scores of its prompt are closer than the margin": 3, "neither the best nor the worst of its prompt": 2,
+		"outcome verifier_error, which has no score (--include-unscored keeps it)": 1, "the scores of its prompt are closer than the margin": 3, "neither the best nor the worst of its prompt": 2,
 	}, counts(report.Filtered))
 }
 
@@ -274,7 +274,7 @@ func TestWhatCanNotBeDoneIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		"nothing left":                {Options{Inputs: []string{dir}, To: Messages, Filter: Filter{MinScore: pointer(9.0)}, Out: free}, "7 rows: score below 9"},
 		"contradictory scores":        {Options{Inputs: []string{dir}, To: Messages, Filter: Filter{MinScore: pointer(1.0), MaxScore: pointer(0.0)}, Out: free}, "--min-score"},
 		"unknown outcome":             {Options{Inputs: []string{dir}, To: Messages, Filter: Filter{Outcomes: []string{"won"}}, Out: free}, "won"},
-		"a margin that is negative":   {Options{Inputs: []string{dir}, To: Preference, Margin: -1, Out: free}, "margin"},
+		"a margin that is negative":   {Options{Inputs: []string{dir}, To: Preference, Pairing: Pairing{Margin: -1}, Out: free}, "margin"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -306,7 +306,7 @@ func TestOutputAppearsWholeOrNotAtAll(t *testing.T) {
 	require.Equal(t, []string{"out"}, names(t, parent))
 	require.ElementsMatch(t, []string{"README.md", "data", ReportFile}, names(t, out))
 
-	_, lines := run(t, Options{Inputs: []string{dir}, To: OpenAI, Out: out, Overwrite: true})
+	_, lines := run(t, Options{Inputs: []string{dir}, To: OpenAI, Out: out, Overwrite: true, Filter: Filter{IncludeUnscored: true}})
 	require.Len(t, lines, 8)
 	require.Equal(t, []string{"out"}, names(t, parent))
 }
@@ -326,7 +326,7 @@ func TestOneFileHasItsReportBesideIt(t *testing.T) {
 	parent := t.TempDir()
 	for _, name := range []string{"a.jsonl", "a.parquet"} {
 		out := filepath.Join(parent, name)
-		report, err := Run(t.Context(), Options{Inputs: []string{dir}, To: Messages, Out: out})
+		report, err := Run(t.Context(), Options{Inputs: []string{dir}, To: Messages, Out: out, Filter: Filter{IncludeUnscored: true}})
 		require.NoError(t, err)
 		require.EqualValues(t, 8, report.Written)
 		_, back := run(t, Options{Inputs: []string{out}, To: Rollouts})
@@ -338,7 +338,7 @@ func TestOneFileHasItsReportBesideIt(t *testing.T) {
 func TestUnfinishedRowsCanHaveASplitOfTheirOwn(t *testing.T) {
 	dir := makeRun(t)
 	out := filepath.Join(t.TempDir(), "out")
-	report, _ := run(t, Options{Inputs: []string{dir}, To: ShareGPTPublished, SplitCompleted: true, Out: out})
+	report, _ := run(t, Options{Inputs: []string{dir}, To: ShareGPTPublished, SplitCompleted: true, Out: out, Filter: Filter{IncludeUnscored: true}})
 	require.Len(t, report.Splits, 2)
 	require.EqualValues(t, 6, report.Splits[0].Rows)
 	require.EqualValues(t, 2, report.Splits[1].Rows)

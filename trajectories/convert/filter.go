@@ -21,12 +21,15 @@ const (
 	DedupePrompt       = "prompt"       // rows with the same prompt, the first stays
 )
 
-// Filter says which rows are kept. The zero value keeps all, but for rows whose agent
-// tampered with the verification in formats to train on.
+// Filter says which rows are kept. The zero value keeps all, but in formats to
+// train on neither rows whose agent tampered with the verification nor rollouts that failed
+// or were cancelled.
 type Filter struct {
 	// Tampered chooses rows by whether the agent tampered with the verification; "" is
 	// TamperedInclude for records (rollouts, ATIF) and else TamperedExclude.
-	Tampered           trajectories.TamperedFilter
+	Tampered trajectories.TamperedFilter
+	// IncludeUnscored keeps rollouts that failed or were cancelled in formats to train on.
+	IncludeUnscored    bool
 	MinScore, MaxScore *float64 // a row without a score fails both
 	Outcomes           []string // any of them; empty: all
 	Passed             *bool
@@ -40,6 +43,8 @@ type Filter struct {
 	BestOfGroup        bool     // of each prompt and step, the row with the highest score
 	Sample             int      // this many of what is left, chosen at random; 0: all
 	Seed               int64    // of the choice
+
+	scored bool // keep only outcomes that may carry a score
 }
 
 // Check says what is wrong with a filter.
@@ -79,6 +84,8 @@ func (f *Filter) rejects(r *Row) string {
 	switch {
 	case !f.Tampered.Takes(trajectories.KindsOfTampering(r.Tampering)):
 		return f.whyTampered()
+	case f.scored && len(f.Outcomes) == 0 && !r.Outcome.Scored() && !r.madeUp("outcome"):
+		return fmt.Sprintf("outcome %s, which has no score (--include-unscored keeps it)", r.Outcome)
 	case (f.MinScore != nil || f.MaxScore != nil) && r.Score == nil:
 		return "no score"
 	case f.MinScore != nil && *r.Score < *f.MinScore:

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -39,4 +40,21 @@ func TestParquetOfOtherWritersIsReadAsItWasMeant(t *testing.T) {
 			require.Contains(t, report.Lost, Count{What: "numbers that JSON has not (NaN, infinities), read as null", Rows: 1})
 		})
 	}
+}
+
+func TestFilesIn_TakesOneFileOfEachRun(t *testing.T) {
+	parent := t.TempDir()
+	for _, name := range []string{"a/rollouts.jsonl", "a/trajectories.jsonl", "a/samples.jsonl", "a/superseded.jsonl", "a/metrics.jsonl", "b/samples.jsonl", "b/trajectories.jsonl", "c/train.jsonl", "d/metrics.jsonl"} {
+		path := filepath.Join(parent, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, nil, 0o644))
+	}
+	files, err := FilesIn(parent)
+	require.NoError(t, err)
+	for i, f := range files {
+		rel, err := filepath.Rel(parent, f)
+		require.NoError(t, err)
+		files[i] = filepath.ToSlash(rel)
+	}
+	require.Equal(t, []string{"a/rollouts.jsonl", "b/trajectories.jsonl", "c/train.jsonl", "d/metrics.jsonl"}, files)
 }

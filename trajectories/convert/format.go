@@ -20,6 +20,7 @@ const (
 	OpenAI            Format = "openai"             // chat messages as they were exchanged, for fine-tuning services
 	Text              Format = "text"               // the text of a model's own format
 	Preference        Format = "preference"         // pairs of a better and a worse answer
+	KTO               Format = "kto"                // prompts, answers and whether they are right
 	Groups            Format = "groups"             // groups as Atropos trainers read them
 	ATIF              Format = "atif"               // one ATIF document per rollout
 	ATIFLines         Format = "atif-jsonl"         // the same, one document per line
@@ -50,6 +51,7 @@ func Formats() []Description {
 			"rollout_id", "item_id", "outcome", "score", "model"}},
 		{Format: Preference, Text: "pairs of the best and the worst rollout of each prompt, as TRL reads them", Read: true, Parquet: true, Carries: []string{
 			"rollout_id", "item_id", "score", "tools", "tool_definitions"}},
+		{Format: KTO, Text: "prompts, answers and whether they are right, as TRL reads them for KTO", Carries: []string{"tools", "tool_definitions"}},
 		{Format: Groups, Text: "groups of rollouts as Atropos trainers read them", Read: true, Carries: []string{"score", "tokens", "masks", "logprobs"}},
 		{Format: ATIF, Text: "ATIF 1.7, a JSON document per rollout", Read: true, everyone: true},
 		{Format: ATIFLines, Text: "ATIF 1.7, a document per line", Read: true, everyone: true},

@@ -170,6 +170,26 @@ func FilesIn(dir string) ([]string, error) {
 	if parquet && other {
 		return nil, fmt.Errorf("%s holds both Parquet and JSON Lines files: name the files to read", dir)
 	}
+	data = withoutViews(data)
 	slices.Sort(data)
 	return data, nil
+}
+
+// withoutViews leaves out the files of run directories that repeat the rollouts of
+// another file there, or are about something else. Of the files with rollouts the first
+// that a directory has stays.
+func withoutViews(files []string) []string {
+	views := []string{"rollouts.jsonl", "trajectories.jsonl", "samples.jsonl", "superseded.jsonl", "group_decisions.jsonl", "metrics.jsonl", "tables.jsonl", "skipped_rows.jsonl"}
+	has := map[string]int{} // the first view of each directory
+	for _, f := range files {
+		if i := slices.Index(views, filepath.Base(f)); i >= 0 {
+			if first, ok := has[filepath.Dir(f)]; !ok || i < first {
+				has[filepath.Dir(f)] = i
+			}
+		}
+	}
+	return slices.DeleteFunc(files, func(f string) bool {
+		i := slices.Index(views, filepath.Base(f))
+		return i >= 0 && i != has[filepath.Dir(f)]
+	})
 }

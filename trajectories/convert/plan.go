@@ -18,16 +18,16 @@ type plan struct {
 	kept     []bool   // by row
 	features features
 	registry *chat.Toolset
-	attempts map[int]int      // of rows whose attempt is made up
-	numbers  map[int]int      // group numbers of rows whose group is made up
-	pairs    map[int]pairSide // by row, for preference pairs
-	members  map[int]*rowSet  // by row, for groups
-	count    int64            // rows kept
+	attempts map[int]int        // of rows whose attempt is made up
+	numbers  map[int]int        // group numbers of rows whose group is made up
+	pairs    map[int][]pairSide // by row, for preference pairs
+	members  map[int]*rowSet    // by row, for groups
+	count    int64              // rows kept
 }
 
 // pairSide says which side of which pair a row is.
 type pairSide struct {
-	pair   int // index of the chosen row
+	pair   int // number of the pair
 	chosen bool
 }
 
@@ -41,6 +41,7 @@ type sight struct {
 	group     key
 	score     float64
 	scored    bool
+	passed    *bool
 	features  features
 	tools     []json.RawMessage
 	names     []string
@@ -79,6 +80,7 @@ type groupSeen struct {
 	best, worst  int // rows with the highest and lowest score, -1 for none
 	high, low    float64
 	kept         []int
+	scores       []scoredRow // for preference pairs
 }
 
 func newPlanner(o *Options, report *Report) *planner {
@@ -116,8 +118,22 @@ func (p *planner) look(r *Row, grouping bool) sight {
 	if r.Score != nil {
 		s.score, s.scored = *r.Score, true
 	}
+	s.passed = r.Passed
+	if s.reason == "" && p.options.To == KTO {
+		if _, known := p.options.Pairing.label(r); !known {
+			s.reason = "neither right nor wrong (--chosen-min and --rejected-max say which scores are)"
+		} else if len(upToAnswer(r.Messages)) == 0 {
+			s.reason = "no answer of the model to train on"
+		}
+	}
 	if s.reason == "" && !s.scored && (p.options.To == Preference || p.options.To == Groups) {
 		s.reason = "no score"
+	}
+	if s.reason == "" && p.options.InvalidArguments == ExcludeInvalid && invalidCalls(r.Messages) > 0 {
+		s.reason = "arguments of a tool call are not a JSON object (--invalid-arguments keeps or repairs them)"
+	}
+	if s.reason == "" {
+		s.reason = p.options.For.unfit(r)
 	}
 	if s.reason != "" {
 		s.tools, s.names = nil, nil
@@ -199,6 +215,9 @@ func (p *planner) addRow(s *sight) {
 	g.rows++
 	if p.options.grouping() {
 		g.kept = append(g.kept, index)
+	}
+	if p.options.To == Preference {
+		g.scores = append(g.scores, scoredRow{index, s.score, s.passed})
 	}
 	if s.scored && (g.best < 0 || s.score > g.high) {
 		g.best, g.high = index, s.score
@@ -318,31 +337,52 @@ func (p *planner) chosenGroups(fit func(*groupSeen) bool) map[int]bool {
 	return choose(numbers, n, p.options.Filter.Seed)
 }
 
-// pair makes the preference pairs: of each prompt the best and the worst row, if
-// their scores are far enough apart.
+// pair makes the preference pairs.
 func (p *planner) pair() {
-	p.plan.pairs = map[int]pairSide{}
-	fit := func(g *groupSeen) bool {
-		return g.best >= 0 && g.high > g.low && g.high-g.low >= p.options.Margin
-	}
-	chosen := p.chosenGroups(fit)
+	p.plan.pairs = map[int][]pairSide{}
+	var pairs [][2]int
+	why := map[int]string{} // by row
 	for _, g := range p.order {
-		for _, row := range g.kept {
-			switch {
-			case len(g.kept) < 2:
-				p.drop(row, "the only row of its prompt")
-			case g.high == g.low:
-				p.drop(row, "all rows of its prompt have the same score")
-			case !fit(g):
-				p.drop(row, "the scores of its prompt are closer than the margin")
-			case !chosen[g.number]:
-				p.drop(row, "not in the sample")
-			case row == g.best:
-				p.plan.pairs[row] = pairSide{g.best, true}
-			case row == g.worst:
-				p.plan.pairs[row] = pairSide{g.best, false}
-			default:
-				p.drop(row, "neither the best nor the worst of its prompt")
+		var rows []scoredRow
+		for _, r := range g.scores {
+			if p.plan.kept[r.index] {
+				rows = append(rows, r)
+			}
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		list, reason := p.options.Pairing.pairs(rows)
+		if reason == "" {
+			reason = "neither the best nor the worst of its prompt"
+		}
+		for _, r := range rows {
+			why[r.index] = reason
+		}
+		pairs = append(pairs, list...)
+	}
+	numbers := make([]int, len(pairs))
+	for i := range numbers {
+		numbers[i] = i
+	}
+	n := p.options.Filter.Sample
+	if n == 0 {
+		n = len(numbers)
+	}
+	chosen := choose(numbers, n, p.options.Filter.Seed)
+	for i, pair := range pairs {
+		for side, row := range pair {
+			if chosen[i] {
+				p.plan.pairs[row] = append(p.plan.pairs[row], pairSide{i, side == 0})
+			} else {
+				why[row] = "not in the sample"
+			}
+		}
+	}
+	for _, g := range p.order {
+		for _, r := range g.scores {
+			if p.plan.pairs[r.index] == nil {
+				p.drop(r.index, why[r.index])
 			}
 		}
 	}

@@ -94,7 +94,7 @@ func TestShardsHaveOneSchemaThoughTheFirstRowsLackColumns(t *testing.T) {
 	dir := makeRun(t)
 	for _, encoding := range []table.Encoding{table.JSONLines, table.Parquet} {
 		out := filepath.Join(t.TempDir(), "out")
-		report, err := Run(t.Context(), Options{Inputs: []string{dir}, To: ShareGPTPublished, Encoding: encoding, Out: out, ShardBytes: 1})
+		report, err := Run(t.Context(), Options{Inputs: []string{dir}, To: ShareGPTPublished, Encoding: encoding, Out: out, ShardBytes: 1, Filter: Filter{IncludeUnscored: true}})
 		require.NoError(t, err)
 		require.Len(t, report.Files, 8)
 		var files []string

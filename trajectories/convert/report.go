@@ -34,6 +34,7 @@ type Broken struct {
 // Report says what a conversion did.
 type Report struct {
 	To       Format        `json:"to"`
+	For      Consumer      `json:"for,omitempty"`
 	Encoding string        `json:"encoding"`
 	Out      string        `json:"out"`
 	Sources  []string      `json:"sources"`

@@ -70,7 +70,7 @@ func TestRun_PrefersNoTamperedRollout(t *testing.T) {
 func TestFilter_ChoosesByTampering(t *testing.T) {
 	dir := makeTamperedRun(t)
 	ids := func(input string, filter trajectories.TamperedFilter) []string {
-		_, lines := run(t, Options{Inputs: []string{input}, To: Messages, Filter: Filter{Tampered: filter}})
+		_, lines := run(t, Options{Inputs: []string{input}, To: Messages, Filter: Filter{Tampered: filter, IncludeUnscored: true}})
 		var list []string
 		for _, l := range lines {
 			list = append(list, gjson.Get(l, "rollout_id").String())
@@ -100,7 +100,7 @@ func TestRun_CarriesTamperingThroughEveryFormatThatCan(t *testing.T) {
 				continue
 			}
 			out := filepath.Join(t.TempDir(), "out")
-			report, _ := run(t, Options{Inputs: []string{dir}, To: format, Encoding: encoding, Out: out, Filter: Filter{Tampered: trajectories.TamperedInclude}})
+			report, _ := run(t, Options{Inputs: []string{dir}, To: format, Encoding: encoding, Out: out, Filter: Filter{Tampered: trajectories.TamperedInclude, IncludeUnscored: true}})
 			require.NotContains(t, counts(report.Lost), "tampering", format)
 			_, lines := run(t, Options{Inputs: []string{out}, To: Rollouts})
 			require.Len(t, lines, 8, format)

@@ -145,12 +145,12 @@ func (w *textWriter) render(r *Row) (string, losses, error) {
 		l.oddMembers(m)
 		switch m.Role() {
 		case chat.RoleTool:
-			var results []parsers.Result
-			for ; i < len(messages) && messages[i].Role() == chat.RoleTool; i++ {
-				results = append(results, parsers.Result{CallID: messages[i].ToolCallID(), Content: messages[i].Text()})
+			end := i
+			for end < len(messages) && messages[end].Role() == chat.RoleTool {
+				end++
 			}
-			i--
-			turns, err := w.format.RenderResults(results)
+			turns, err := w.results(messages[i:end])
+			i = end - 1
 			if err != nil {
 				return "", nil, fmt.Errorf("write rollout %s as text: %w", r.ID, err)
 			}
@@ -169,20 +169,28 @@ func (w *textWriter) render(r *Row) (string, losses, error) {
 // system writes the system turn with the tools, where the format has a published
 // prompt for them.
 func (w *textWriter) system(b *strings.Builder, r *Row, messages *[]chat.Message, l *losses) {
+	if prompt := w.toolPrompt(r, messages, l); prompt != "" {
+		b.WriteString(w.frame.turn("system", prompt))
+	}
+}
+
+// toolPrompt returns the text of the system turn that shows the tools, and takes the
+// system message out of the messages; "" where there are none to show.
+func (w *textWriter) toolPrompt(r *Row, messages *[]chat.Message, l *losses) string {
 	names := r.names()
 	if len(names) == 0 {
-		return
+		return ""
 	}
 	if n := w.format.Name(); n != "hermes" && n != "qwen" {
 		l.add("tool definitions (only the chat template knows where this format puts them)", 1)
-		return
+		return ""
 	}
 	prompt := trajectories.NewShareGPT(trajectories.ShareGPTConfig{Tools: toolset(r.Tools, r.Rollout.Tools)}).SystemPrompt(names)
-	if list := *messages; len(list) > 0 && list[0].Role() == chat.RoleSystem {
+	if list := *messages; len(list) > 0 && isSystem(list[0]) {
 		prompt = list[0].Text() + "\n\n" + prompt
 		*messages = list[1:]
 	}
-	b.WriteString(w.frame.turn("system", prompt))
+	return prompt
 }
 
 // answer is an assistant message in the model's own format. Calls that the format

@@ -18,28 +18,30 @@ import (
 
 // finishedRow is one row ready to be written.
 type finishedRow struct {
-	index   int
-	row     *Row      // where rows have to be put together
-	values  table.Row // of a tabular format
-	line    []byte    // of any other
-	split   bool      // belongs to the second split
-	losses  losses    // of its conversation
-	members []string  // of the record, lost
-	madeUp  []string  // of the record
-	err     error
+	index    int
+	row      *Row      // where rows have to be put together
+	values   table.Row // of a tabular format
+	line     []byte    // of any other
+	split    bool      // belongs to the second split
+	losses   losses    // of its conversation
+	members  []string  // of the record, lost
+	madeUp   []string  // of the record
+	repaired int       // calls whose arguments were replaced
+	err      error
 }
 
 // writer is the second reading: it writes the rows that the plan keeps.
 type writer struct {
-	options *Options
-	out     *output
-	plan    *plan
-	report  *Report
-	builder *builder
-	target  Description
-	shards  []*table.Shards // by split
-	lost    tally
-	madeUp  tally
+	options  *Options
+	out      *output
+	plan     *plan
+	report   *Report
+	builder  *builder
+	consumer *consumerRows // of a conversion for a consumer
+	target   Description
+	shards   []*table.Shards // by split
+	lost     tally
+	madeUp   tally
 
 	pairs  map[int]*Row       // waiting for their other side, by pair
 	groups map[*rowSet][]*Row // waiting for the others
@@ -58,12 +60,23 @@ func newWriter(o *Options, out *output, p *plan, report *Report, text *textWrite
 		f.score, f.toolsets = true, true
 	}
 	w.builder = newBuilder(o.To, f, p.registry, text, o.omit)
+	if o.For != "" {
+		w.consumer = &consumerRows{consumer: o.For, text: text, features: p.features}
+		w.builder.schema = nil
+		if o.Encoding == table.Parquet {
+			w.builder.schema = flatSchema()
+		}
+		w.target.everyone, w.target.Carries = false, describe(OpenAI).Carries
+	}
 	if o.To == ATIF {
 		return w, nil
 	}
 	names := []string{"train"}
 	if o.SplitCompleted {
 		names = []string{"completed", "failed"}
+	}
+	if o.InvalidArguments == ApartInvalid {
+		names = []string{"train", invalidSplit}
 	}
 	dir, single := filepath.Join(out.dir, "data"), ""
 	if out.single {
@@ -148,6 +161,15 @@ func (w *writer) prepare(r *Row, index int) finishedRow {
 		r.Group = n
 	}
 	f := finishedRow{index: index, split: w.options.SplitCompleted && !r.FinishedNaturally}
+	switch w.options.InvalidArguments {
+	case ApartInvalid:
+		f.split = invalidCalls(r.Messages) > 0
+	case RepairInvalid:
+		f.repaired, f.err = repairArguments(r.Messages)
+		if f.err != nil {
+			return f
+		}
+	}
 	for _, m := range members() {
 		if r.madeUp(m.name) {
 			if w.target.carries(m.name) {
@@ -161,6 +183,22 @@ func (w *writer) prepare(r *Row, index int) finishedRow {
 		f.losses.add(what, 1)
 	}
 	var more losses
+	switch {
+	case w.consumer == nil || w.options.To == Preference:
+	case w.options.To == KTO:
+		right, _ := w.options.Pairing.label(r)
+		f.line, more = w.consumer.ktoLine(r, right)
+		f.losses = append(f.losses, more...)
+		return f
+	case w.options.Encoding == table.Parquet:
+		f.values, more, f.err = w.consumer.row(r)
+		f.losses = append(f.losses, more...)
+		return f
+	default:
+		f.line, more, f.err = w.consumer.line(r)
+		f.losses = append(f.losses, more...)
+		return f
+	}
 	switch w.options.To {
 	case Preference, Groups, ATIF:
 		f.row = r
@@ -214,6 +252,9 @@ func (w *writer) put(f *finishedRow) error {
 	for _, m := range f.madeUp {
 		w.madeUp.add(m, 1, 1)
 	}
+	if f.repaired > 0 {
+		w.madeUp.add("arguments of tool calls that were not a JSON object", 1, int64(f.repaired))
+	}
 	switch w.options.To {
 	case Preference:
 		return w.putPair(f)
@@ -233,24 +274,47 @@ func (w *writer) put(f *finishedRow) error {
 	return shard.WriteLine(f.line)
 }
 
-// putPair writes a pair once both of its sides are there.
+// putPair writes the pairs of a row whose other side is there.
 func (w *writer) putPair(f *finishedRow) error {
-	side := w.plan.pairs[f.index]
-	other := w.pairs[side.pair]
-	if other == nil {
-		w.pairs[side.pair] = f.row
-		return nil
+	for _, side := range w.plan.pairs[f.index] {
+		other := w.pairs[side.pair]
+		if other == nil {
+			w.pairs[side.pair] = f.row
+			continue
+		}
+		delete(w.pairs, side.pair)
+		chosen, rejected := f.row, other
+		if !side.chosen {
+			chosen, rejected = other, f.row
+		}
+		if err := w.writePair(chosen, rejected); err != nil {
+			return err
+		}
 	}
-	delete(w.pairs, side.pair)
-	chosen, rejected := f.row, other
-	if !side.chosen {
-		chosen, rejected = other, f.row
-	}
+	return nil
+}
+
+func (w *writer) writePair(chosen, rejected *Row) error {
 	prompt := commonPrompt(chosen.Messages, rejected.Messages)
 	if prompt < 0 {
 		w.report.Notes = appendOnce(w.report.Notes, "pairs were left out whose rollouts have different prompts, though the same item")
 		w.lost.add("pairs whose prompts differ", 1, 1)
 		return nil
+	}
+	if w.consumer != nil {
+		line, l, why, err := w.consumer.pairLine(chosen, rejected, prompt)
+		if err != nil {
+			return err
+		}
+		for _, one := range l {
+			w.lost.addLoss(one)
+		}
+		if why != "" {
+			w.lost.add(why, 1, 1)
+			return nil
+		}
+		w.report.Written++
+		return w.shards[0].WriteLine(line)
 	}
 	var l losses
 	list := func(messages []chat.Message, f *features) table.Value {
@@ -454,6 +518,15 @@ func (w *writer) finish() error {
 	}
 	if w.out.single || w.options.To == ATIF {
 		return nil
+	}
+	companions, err := w.options.For.companions(filepath.Base(w.out.path))
+	if err != nil {
+		return err
+	}
+	for name, content := range companions {
+		if err := os.WriteFile(filepath.Join(w.out.dir, name), content, 0o644); err != nil {
+			return err
+		}
 	}
 	card := w.card()
 	return os.WriteFile(filepath.Join(w.out.dir, "README.md"), []byte(card.Text()), 0o644)

@@ -34,6 +34,8 @@ type Card struct {
 	Body     string // Markdown
 	// FreeSchema leaves the features out: the loader infers them.
 	FreeSchema bool
+	// Features is the YAML of the features where the schema can't express them.
+	Features string
 }
 
 // Text returns the content of README.md.
@@ -61,7 +63,11 @@ func (c *Card) Text() string {
 	}
 	if !c.FreeSchema {
 		b.WriteString("dataset_info:\n  features:\n")
-		appendFeatures(&b, c.Schema, "  ", c.Encoding == JSONLines)
+		if c.Features != "" {
+			b.WriteString(c.Features)
+		} else {
+			appendFeatures(&b, c.Schema, "  ", c.Encoding == JSONLines)
+		}
 		b.WriteString("  splits:\n")
 		for _, s := range c.Splits {
 			fmt.Fprintf(&b, "  - name: %s\n    num_bytes: %d\n    num_examples: %d\n", yamlText(s.Name), s.Bytes, s.Rows)
