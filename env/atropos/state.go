@@ -24,7 +24,8 @@ type State struct {
 	sizes   tally
 	senders map[sender]*tally // of the queue
 	runtime []workerRuntime   // by worker, not saved
-	stuck   bool              // the trainer's last question found enough sequences and no batch; not saved
+	waiting bool              // the trainer's last question found no batch; not saved
+	stuck   bool              // and this though there were enough sequences; not saved
 	dropped func(*Entry)
 }
 
@@ -390,7 +391,7 @@ func (s *State) applyReset() {
 	kept := s.Trainer
 	s.Trainer = Registration{BatchSize: -1, NumSteps: -1, MaxTokenLen: kept.MaxTokenLen, CheckpointDir: kept.CheckpointDir, SaveCheckpointInterval: kept.SaveCheckpointInterval}
 	s.Workers, s.runtime, s.Queue, s.Batches = nil, nil, nil, nil
-	s.stuck = false
+	s.waiting, s.stuck = false, false
 	s.sizes, s.senders = tally{}, map[sender]*tally{}
 }
 

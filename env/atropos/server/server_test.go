@@ -367,9 +367,9 @@ func TestWhatAWorkerSees(t *testing.T) {
 		f.post("/scored_data", group(4, "5", `,"env_id":0`))
 	}
 	f.post("/scored_data", group(2, "5", `,"env_id":1`))
-	require.Equal(t, `{"current_step":0,"queue_size":3,"unallocated_fraction":0.75,"self_queue_size":3,"max_group_size":4,"env_weight":0.5}`,
+	require.Equal(t, `{"current_step":0,"queue_size":3,"unallocated_fraction":0.75,"self_queue_size":3,"max_group_size":4,"env_weight":0.5,"trainer_waiting":true}`,
 		f.get("/status-env?env_id=0"), "the other's 2 count as 4, less the 4 that it may have at least")
-	require.Equal(t, `{"current_step":0,"queue_size":7,"unallocated_fraction":0.75,"self_queue_size":1,"max_group_size":4,"env_weight":0.5}`,
+	require.Equal(t, `{"current_step":0,"queue_size":7,"unallocated_fraction":0.75,"self_queue_size":1,"max_group_size":4,"env_weight":0.5,"trainer_waiting":true}`,
 		f.get("/status-env?env_id=1"))
 	require.Contains(t, f.do("GET", "/status-env", `{"env_id":-1}`).body, `"max_group_size":4`, "a negative id counts from the last")
 	f.post("/disconnect-env", `{"env_id":1}`)
