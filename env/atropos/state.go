@@ -154,6 +154,19 @@ func (s *State) Snapshot() ([]byte, error) {
 // OnDrop sets what is called with every group whose data is no longer needed.
 func (s *State) OnDrop(dropped func(*Entry)) { s.dropped = dropped }
 
+// Adopt takes over what is known besides events from a state that holds the same
+// events and further ones, which were given up: when workers were heard of, and which
+// batches are being sent. The other state must not be used afterwards.
+func (s *State) Adopt(other *State) {
+	copy(s.runtime, other.runtime)
+	for i, b := range s.Batches {
+		if sending := other.Batch(b.ID); sending != nil {
+			sending.Entries, sending.Sent = b.Entries, b.Sent
+			s.Batches[i] = sending
+		}
+	}
+}
+
 // held yields the groups in queue, buffers and batches.
 func (s *State) held() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {

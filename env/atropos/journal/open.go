@@ -57,7 +57,10 @@ func Open(config Config) (*Log, *Recovered, error) {
 		}
 		return nil, nil, fmt.Errorf("open state directory %s: %w", config.Dir, err)
 	}
-	l := &Log{dir: config.Dir, sync: !config.NoSync, lock: lock, files: map[uint64]*file{}, ended: make(chan struct{})}
+	l := &Log{dir: config.Dir, sync: !config.NoSync, output: config.Write, lock: lock, files: map[uint64]*file{}, ended: make(chan struct{})}
+	if l.output == nil {
+		l.output = (*os.File).Write
+	}
 	l.wake.L, l.done.L = &l.mu, &l.mu
 	recovered, err := l.recover(config)
 	if err != nil {
@@ -115,7 +118,7 @@ func (l *Log) begin(config Config) (*Recovered, error) {
 		return nil, err
 	}
 	r := &record{kind: kindSnapshot, meta: snapshot}
-	f, err := createFile(l.dir, 1, r, l.sync)
+	f, err := l.createFile(1, r)
 	if err != nil {
 		return nil, err
 	}

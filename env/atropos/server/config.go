@@ -2,6 +2,7 @@ package server
 
 import (
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/hermes-env/hermes-env/env/atropos"
@@ -32,6 +33,10 @@ type Config struct {
 	Version string
 	clock   func() time.Time // nil means time.Now, whose times jumps of the clock don't reach
 	Log     *slog.Logger     // nil: nothing is logged
+
+	write    func(*os.File, []byte) (int, error) // to the journal; nil means (*os.File).Write
+	free     func(dir string) (int64, error)     // bytes of its disk; nil means those of the system
+	diskPoll time.Duration                       // between looks at the disk; 0 means 1 s
 }
 
 // now is the time; only differences of it are used, none of them over a restart.
@@ -51,6 +56,10 @@ func (c Config) withDefaults() Config {
 	fill(&c.Patience, 15*time.Second)
 	fill(&c.Stall, 30*time.Second)
 	fill(&c.FileSize, 64<<20)
+	fill(&c.diskPoll, time.Second)
+	if c.free == nil {
+		c.free = freeSpace
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
