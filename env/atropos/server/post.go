@@ -21,13 +21,13 @@ const maxKey = 512
 
 func (s *Server) scoredData(w http.ResponseWriter, r *http.Request) error {
 	return s.post(w, r, false, func(body []byte) ([]*atropos.Incoming, error) {
-		group, err := atropos.DecodeGroup(body)
+		group, err := s.config.Rules.DecodeGroup(body)
 		return []*atropos.Incoming{group}, err
 	})
 }
 
 func (s *Server) scoredDataList(w http.ResponseWriter, r *http.Request) error {
-	return s.post(w, r, true, atropos.DecodeGroups)
+	return s.post(w, r, true, s.config.Rules.DecodeGroups)
 }
 
 // post takes the groups of one request, all or none.

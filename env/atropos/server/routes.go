@@ -189,7 +189,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
-	registration, err := atropos.DecodeRegistration(body)
+	registration, err := s.config.Rules.DecodeRegistration(body)
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (s *Server) registerEnv(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
-	registration, err := atropos.DecodeEnvRegistration(body)
+	registration, err := s.config.Rules.DecodeEnvRegistration(body)
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (s *Server) disconnectEnv(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
-	id, err := atropos.DecodeEnvID(body)
+	id, err := s.config.Rules.DecodeEnvID(body)
 	if err != nil {
 		return err
 	}
@@ -302,7 +302,7 @@ func (s *Server) statusEnv(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		defer done()
-		if id, err = atropos.DecodeEnvID(body); err != nil {
+		if id, err = s.config.Rules.DecodeEnvID(body); err != nil {
 			return err
 		}
 	}
