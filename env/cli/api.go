@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -40,6 +42,7 @@ type apiRunCommand struct {
 	MaxSequences     int64         `name:"max-sequences" default:"1048576" help:"Sequences held for the trainer before posts wait and are refused with status 503."`
 	MaxBytes         int64         `name:"max-bytes" default:"68719476736" help:"Bytes held on disk for the trainer before posts wait and are refused with status 503."`
 	MaxBody          int64         `name:"max-body" default:"536870912" help:"Bytes of one request, unpacked; larger ones get status 413."`
+	MaxMemory        int64         `name:"max-memory" default:"2147483648" help:"Memory for requests that are being read; more of them wait, and get status 503 after 15 s. One request takes up to 3 times --max-body."`
 	NoCORS           bool          `name:"no-cors" help:"Leave out the headers that let pages in browsers use the server."`
 	Grace            time.Duration `default:"10s" help:"How long requests may still take when the server is asked to stop."`
 	Quiet            bool          `short:"q" help:"Print warnings and errors only."`
@@ -68,6 +71,7 @@ func (c *apiRunCommand) Run(s *session) error {
 		}
 		return fail(ExitStore, err)
 	}
+	defer limitMemory(c.MaxMemory)()
 	c.announce(s, listeners, api)
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
@@ -98,6 +102,22 @@ func (c *apiRunCommand) Run(s *session) error {
 	return nil
 }
 
+// stateMemory is memory for all but requests: the state of a queue of millions of
+// sequences, connections, and the replies that are being written.
+const stateMemory = 1 << 30
+
+// limitMemory makes the garbage collector keep the process within the memory for
+// requests and stateMemory, unless GOMEMLIMIT says otherwise. The function it returns
+// ends that.
+func limitMemory(requests int64) (end func()) {
+	before := debug.SetMemoryLimit(-1)
+	if before != math.MaxInt64 {
+		return func() {}
+	}
+	debug.SetMemoryLimit(requests + stateMemory)
+	return func() { debug.SetMemoryLimit(before) }
+}
+
 // config turns the flags into the server's configuration.
 func (c *apiRunCommand) config(s *session) (server.Config, error) {
 	rules := atropos.Rules{
@@ -116,13 +136,13 @@ func (c *apiRunCommand) config(s *session) (server.Config, error) {
 	}
 	config := server.Config{
 		Dir: c.StateDir, NoSync: c.NoSync, Repair: c.Repair, Rules: rules, NoCORS: c.NoCORS,
-		MaxSequences: c.MaxSequences, MaxBytes: c.MaxBytes, MaxBody: c.MaxBody, Version: Version(),
+		MaxSequences: c.MaxSequences, MaxBytes: c.MaxBytes, MaxBody: c.MaxBody, MaxMemory: c.MaxMemory, Version: Version(),
 		Log: slog.New(slog.NewTextHandler(s.app.Stderr, &slog.HandlerOptions{Level: level})),
 	}
 	for _, limit := range []struct {
 		flag  string
 		value int64
-	}{{"max-sequences", c.MaxSequences}, {"max-bytes", c.MaxBytes}, {"max-body", c.MaxBody}} {
+	}{{"max-sequences", c.MaxSequences}, {"max-bytes", c.MaxBytes}, {"max-body", c.MaxBody}, {"max-memory", c.MaxMemory}} {
 		if limit.value <= 0 {
 			return config, fmt.Errorf("--%s %d: the limit must be positive", limit.flag, limit.value)
 		}

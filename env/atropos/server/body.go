@@ -43,6 +43,9 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (body []byte, done
 			return nil, nil, err
 		}
 	case encoding == "zstd":
+		if err := held.grow(r.Context(), firstRead+maxWindow/perByte); err != nil {
+			return nil, nil, err
+		}
 		decoder, err := unzstd(source)
 		if err != nil {
 			return nil, nil, err

@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -85,7 +88,7 @@ func (s *served) hasAllItsMemory() {
 		m := s.server.memory
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return m.free == s.server.config.MaxMemory && !m.overdraw
+		return m.used() == 0
 	}, time.Minute, time.Millisecond, "memory is given back")
 }
 
@@ -128,7 +131,7 @@ func TestSlowClientsAreGivenUpAndHoldNobodyUp(t *testing.T) {
 }
 
 func TestClientsThatSendNothingHoldNoMemory(t *testing.T) {
-	s := serveHostile(t, Config{MaxMemory: 1 << 20, Patience: -1, Stall: time.Minute})
+	s := serveHostile(t, Config{MaxMemory: 4 << 20, Patience: -1, Stall: time.Minute})
 	for range 10 {
 		_, err := io.WriteString(s.dial(), head(10<<20, "")+`{"tokens":`)
 		require.NoError(t, err)
@@ -152,6 +155,67 @@ func TestBombsAreRefusedWithinTheMemoryThereIs(t *testing.T) {
 	}
 	s.hasAllItsMemory()
 	require.Equal(t, `{"current_step":0,"queue_size":0}`, s.get("/status"))
+}
+
+// Requests of any sizes never hold more than the budget, and always get on.
+func TestBudget_BoundsWhatRequestsHold(t *testing.T) {
+	const total, largest = 1000, 600
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		b := newBudget(total, largest)
+		type request struct {
+			taken, want int64
+			reserved    bool
+		}
+		requests := make([]request, 8)
+		for i := range requests {
+			requests[i].want = 1 + random.Int64N(largest)
+		}
+		for left := len(requests); left > 0; {
+			moved := false
+			for i := range requests {
+				r := &requests[i]
+				if r.want == 0 {
+					continue
+				}
+				if r.taken == r.want || r.reserved {
+					b.give(map[bool]int64{false: r.taken}[r.reserved], r.reserved)
+					*r, moved = request{}, true
+					left--
+					continue
+				}
+				more := 1 + random.Int64N(r.want-r.taken)
+				ok, reserved, _ := b.take(more, r.taken)
+				if ok {
+					moved = true
+					r.taken, r.reserved = r.taken+more, reserved
+				}
+				require.LessOrEqual(t, b.used(), int64(total))
+			}
+			require.True(t, moved, "all wait for each other")
+		}
+		require.Zero(t, b.used())
+	}
+}
+
+func TestServer_GivesMemoryBackAfterBombs(t *testing.T) {
+	held := func() int64 {
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return int64(stats.HeapSys - stats.HeapReleased)
+	}
+	const size = 15 << 20
+	bomb := zip(t, strings.Repeat(" ", size))
+	s := serveHostile(t, Config{MaxBody: 16 << 20, MaxMemory: 64 << 20, Patience: time.Minute})
+	debug.FreeOSMemory()
+	before := held()
+	var sending sync.WaitGroup
+	for range 16 {
+		sending.Go(func() { s.do("POST", "/scored_data", bomb, "Content-Encoding", "gzip") })
+	}
+	sending.Wait()
+	require.Eventually(t, func() bool { return held() < before+size/2 }, 10*time.Second, 10*time.Millisecond,
+		"%d MiB are held, and were %d before", held()>>20, before>>20)
 }
 
 func TestAPostThatBreaksOffIsNotTaken(t *testing.T) {

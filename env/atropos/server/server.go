@@ -41,7 +41,7 @@ type counters struct {
 // New opens the state and returns a server that does not listen yet. Close it.
 func New(config Config) (*Server, error) {
 	config = config.withDefaults()
-	s := &Server{config: config, memory: newBudget(config.MaxMemory), begun: config.now(), closing: make(chan struct{})}
+	s := &Server{config: config, memory: newBudget(config.MaxMemory, perByte*(config.MaxBody+1)), begun: config.now(), closing: make(chan struct{})}
 	if config.Dir == "" {
 		dir, err := os.MkdirTemp("", "hermes-env-api-")
 		if err != nil {
@@ -80,6 +80,7 @@ func (s *Server) Close() error {
 	var err error
 	s.once.Do(func() {
 		close(s.closing)
+		s.memory.timer.Stop()
 		err = errors.Join(s.store.close(), s.removePrivate())
 	})
 	return err
