@@ -46,6 +46,7 @@ type apiRunCommand struct {
 	NoCORS           bool          `name:"no-cors" help:"Leave out the headers that let pages in browsers use the server."`
 	Grace            time.Duration `default:"10s" help:"How long requests may still take when the server is asked to stop."`
 	Quiet            bool          `short:"q" help:"Print warnings and errors only."`
+	profileFlags
 }
 
 // Run serves until it is asked to stop.
