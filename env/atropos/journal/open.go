@@ -73,6 +73,16 @@ func Open(config Config) (*Log, *Recovered, error) {
 	return l, recovered, nil
 }
 
+// Abandoned says whether a directory holds a log that no process has open.
+func Abandoned(dir string) bool {
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	locked := filelock.Try(lock)
+	return errors.Join(locked, lock.Close()) == nil
+}
+
 // recover opens the files and reads what the newest one holds.
 func (l *Log) recover(config Config) (*Recovered, error) {
 	numbers, err := l.openFiles()

@@ -154,3 +154,24 @@ func TestServer_GivesBackTheSpaceOfADrainedJournal(t *testing.T) {
 	require.Equal(t, files, after, "no new files without need")
 	require.Contains(t, f.get("/latest_example"), "[6,2]")
 }
+
+func TestServer_SweepsTemporaryDirectoriesOfKilledServers(t *testing.T) {
+	parent := t.TempDir()
+	t.Setenv("TMPDIR", parent)
+	alive := open(t, Config{})
+	killed := filepath.Join(parent, temporary+"killed")
+	require.NoError(t, os.CopyFS(killed, os.DirFS(alive.server.Dir())))
+	foreign := filepath.Join(parent, temporary+"foreign")
+	require.NoError(t, os.Mkdir(foreign, 0o700))
+	fresh := filepath.Join(parent, temporary+"fresh")
+	require.NoError(t, os.CopyFS(fresh, os.DirFS(alive.server.Dir())))
+	old := time.Now().Add(-time.Hour)
+	for _, dir := range []string{killed, foreign, alive.server.Dir()} {
+		require.NoError(t, os.Chtimes(dir, old, old))
+	}
+	open(t, Config{})
+	require.NoDirExists(t, killed)
+	require.DirExists(t, foreign, "it holds no state")
+	require.DirExists(t, fresh, "its server may be starting")
+	require.DirExists(t, alive.server.Dir())
+}

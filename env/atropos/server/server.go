@@ -43,7 +43,8 @@ func New(config Config) (*Server, error) {
 	config = config.withDefaults()
 	s := &Server{config: config, memory: newBudget(config.MaxMemory, perByte*(config.MaxBody+1)), begun: config.now(), closing: make(chan struct{})}
 	if config.Dir == "" {
-		dir, err := os.MkdirTemp("", "hermes-env-api-")
+		s.sweep(os.TempDir())
+		dir, err := os.MkdirTemp("", temporary)
 		if err != nil {
 			return nil, fmt.Errorf("make a temporary state directory: %w", err)
 		}
