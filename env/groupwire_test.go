@@ -69,7 +69,7 @@ func TestAGroupOnTheWireHasEveryFieldAndIsWhatTheServerTakes(t *testing.T) {
 		require.NoError(t, err)
 		line, err := atropos.AppendGroup(nil, wire)
 		require.NoError(t, err)
-		taken, err := atropos.DecodeGroup(line)
+		taken, err := atropos.Rules{}.DecodeGroup(line)
 		require.NoError(t, err)
 		require.Len(t, c.group.Sequences, int(taken.Sequences))
 		lines = append(append(lines, line...), '\n')

@@ -1,6 +1,9 @@
 package atropos
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // A batch is whole groups whose sequences add up to exactly its size. The rules
 // below are the original server's, which trainers and workers were built against;
@@ -174,11 +177,9 @@ func truncate(f float64) int64 {
 	return int64(f)
 }
 
-// anyWindow bounds how many groups of a queue anyBatch looks at.
-const anyWindow = 4096
-
 // anyBatch takes the oldest groups of any sizes that add up to the batch, after
-// what the minimums claim; for queues on which the original rules give nothing.
+// what the minimums claim; for queues on which the original rules give nothing. It
+// finds a batch if there is one, unless the search would take too much memory.
 func anyBatch(groups []queued, size int64, minimums []minimum) []int {
 	needs, ok := shares(minimums, size, func(sender int64) (smallest int64, any bool) {
 		for _, g := range groups {
@@ -211,20 +212,55 @@ func anyBatch(groups []queued, size int64, minimums []minimum) []int {
 	if rest == 0 {
 		return batch
 	}
-	var left []int
-	var sizes []int64
-	for i, g := range groups {
-		if !taken[i] && g.size > 0 && g.size <= rest && len(left) < anyWindow {
-			left = append(left, i)
-			sizes = append(sizes, g.size)
+	left := candidates(groups, rest, func(i int) bool { return !taken[i] })
+	if chosen := subset(sizesOf(groups, left), rest); chosen != nil {
+		for _, k := range chosen {
+			batch = append(batch, left[k])
 		}
+		return batch
 	}
-	chosen := subset(sizes, rest)
-	if chosen == nil {
+	if len(needs) == 0 {
 		return nil
 	}
-	for _, k := range chosen {
-		batch = append(batch, left[k])
+	return claimedBatch(groups, size, needs)
+}
+
+// claimedBatch takes any groups that add up to the batch, preferring those of workers
+// with needs, for queues whose oldest groups of these workers don't fit into any batch.
+func claimedBatch(groups []queued, size int64, needs []need) []int {
+	claims := func(i int) bool {
+		sender := groups[i].sender
+		return sender != nil && slices.ContainsFunc(needs, func(n need) bool { return n.sender == *sender })
 	}
+	order := candidates(groups, size, claims)
+	order = append(order, candidates(groups, size, func(i int) bool { return !claims(i) })...)
+	slices.Reverse(order) // knapsack prefers later elements
+	var batch []int
+	for _, k := range knapsack(sizesOf(groups, order), size) {
+		batch = append(batch, order[k])
+	}
+	slices.Reverse(batch)
 	return batch
+}
+
+// candidates returns the oldest groups that may be part of a sum: of each size no more
+// than fit into it.
+func candidates(groups []queued, target int64, of func(int) bool) []int {
+	filled := map[int64]int64{} // sequences by size
+	var list []int
+	for i, g := range groups {
+		if g.size > 0 && of(i) && filled[g.size]+g.size <= target {
+			filled[g.size] += g.size
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+func sizesOf(groups []queued, indices []int) []int64 {
+	sizes := make([]int64, len(indices))
+	for k, i := range indices {
+		sizes[k] = groups[i].size
+	}
+	return sizes
 }

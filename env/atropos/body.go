@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -80,8 +81,8 @@ func fieldIndex(key []byte) int {
 
 // DecodeGroup reads the body of /scored_data. The error is an *InvalidError, or
 // ErrNotUTF8.
-func DecodeGroup(body []byte) (*Incoming, error) {
-	s, err := start(body)
+func (r Rules) DecodeGroup(body []byte) (*Incoming, error) {
+	s, err := r.start(body)
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +94,8 @@ func DecodeGroup(body []byte) (*Incoming, error) {
 
 // DecodeGroups reads the body of /scored_data_list. One group that is wrong is an
 // error for all.
-func DecodeGroups(body []byte) ([]*Incoming, error) {
-	s, err := start(body)
+func (r Rules) DecodeGroups(body []byte) ([]*Incoming, error) {
+	s, err := r.start(body)
 	if err != nil {
 		return nil, err
 	}
@@ -109,14 +110,14 @@ func DecodeGroups(body []byte) ([]*Incoming, error) {
 	return finish(s, groups, problems, err)
 }
 
-func start(body []byte) (*scanner, error) {
+func (r Rules) start(body []byte) (*scanner, error) {
 	if !utf8.Valid(body) {
 		return nil, ErrNotUTF8
 	}
 	if len(body) >= 3 && string(body[:3]) == "\ufeff" {
 		body = body[3:]
 	}
-	s := &scanner{in: body}
+	s := &scanner{in: body, lax: r.AcceptImpossible}
 	s.space()
 	return s, nil
 }
@@ -130,6 +131,7 @@ func finish[T any](s *scanner, value T, problems []Problem, err error) (T, error
 			err = s.syntax("Extra data")
 		}
 	}
+	problems = append(problems, s.repeats...)
 	var syntax *syntaxError
 	var wrong *typeError
 	switch {
@@ -166,8 +168,10 @@ func (s *scanner) group(at []string, problems *[]Problem) (*Incoming, error) {
 		*problems = append(*problems, Problem{Type: "model_attributes_type", Loc: at, Msg: "Input should be a valid dictionary or object to extract fields from"})
 		return g, nil
 	}
+	s.at = append(slices.Clone(at), "")
 	err := s.object(func(key []byte) error {
 		field := fieldIndex(key)
+		s.at = append(slices.Clone(at), string(key))
 		if field < 0 {
 			return s.value(1)
 		}
@@ -179,7 +183,7 @@ func (s *scanner) group(at []string, problems *[]Problem) (*Incoming, error) {
 		if errors.As(err, &wrong) {
 			report(field, wrong.kind, wrong.msg, wrong.path)
 			s.out, s.i = s.out[:first], from
-			return s.value(1)
+			return s.skip()
 		}
 		if err != nil {
 			return err
@@ -256,7 +260,9 @@ func (s *scanner) field(field int) (*lengths, error) {
 	var err error
 	switch field {
 	case fieldTokens, fieldMasks:
+		s.ids, s.masks = !s.lax, field == fieldMasks
 		held.n, err = s.list(held.row(s.ints))
+		s.ids = false
 	case fieldScores:
 		held.n, err = s.floats()
 	case fieldAdvantages, fieldRefLogprobs, fieldInferenceLogprobs:
@@ -275,7 +281,9 @@ func (s *scanner) field(field int) (*lengths, error) {
 	case fieldEnvID:
 		return nil, s.integer()
 	case fieldDistillTokenIDs:
+		s.ids, s.masks = !s.lax, false
 		held.n, err = s.list(held.row(held.deeper(s, s.ints)))
+		s.ids = false
 	case fieldDistillLogprobs:
 		held.n, err = s.list(held.row(held.deeper(s, s.floats)))
 	}

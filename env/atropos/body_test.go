@@ -24,7 +24,7 @@ func TestAGroupIsReadAsItWasWritten(t *testing.T) {
 	text, err := AppendGroup(nil, g)
 	require.NoError(t, err)
 	require.True(t, json.Valid(text))
-	in, err := DecodeGroup(text)
+	in, err := Rules{}.DecodeGroup(text)
 	require.NoError(t, err)
 	require.Equal(t, string(text), string(bytes.Join(in.Parts, nil)))
 	require.NoError(t, in.Check())
@@ -45,7 +45,7 @@ func TestAGroupThatJSONCantHoldIsRefused(t *testing.T) {
 }
 
 func TestDeepNestingIsRefused(t *testing.T) {
-	_, err := DecodeGroup([]byte(`{"images":` + strings.Repeat("[", 100_000)))
+	_, err := Rules{}.DecodeGroup([]byte(`{"images":` + strings.Repeat("[", 100_000)))
 	require.ErrorContains(t, err, "Nested too deep")
 }
 
@@ -59,7 +59,7 @@ func FuzzDecodeGroup(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		g, err := DecodeGroup(body)
+		g, err := Rules{}.DecodeGroup(body)
 		var wrong *InvalidError
 		if errors.As(err, &wrong) {
 			require.NotEmpty(t, wrong.Problems)
@@ -75,14 +75,14 @@ func FuzzDecodeGroup(f *testing.F) {
 		require.True(t, json.Valid(text), "%q", text)
 		var decoded Group
 		require.NoError(t, decodeNumbers(text), "%q", text)
-		again, err := DecodeGroup(text)
+		again, err := Rules{}.DecodeGroup(text)
 		require.NoError(t, err)
 		require.Equal(t, string(text), string(bytes.Join(again.Parts, nil)), "reading it again changes nothing")
 		require.Equal(t, g.Check() == nil, again.Check() == nil)
 		if g.Check() == nil && json.Unmarshal(text, &decoded) == nil {
 			require.Equal(t, int(g.Sequences), len(decoded.Tokens))
 		}
-		list, err := DecodeGroups(append(append([]byte("["), body...), ']'))
+		list, err := Rules{}.DecodeGroups(append(append([]byte("["), body...), ']'))
 		if err == nil && len(list) == 1 {
 			require.Equal(t, string(text), string(bytes.Join(list[0].Parts, nil)))
 		}
@@ -109,9 +109,9 @@ func FuzzDecodeRequests(f *testing.F) {
 	f.Add([]byte(`{"max_token_length":"2048","desired_name":"toy","weight":1,"min_batch_allocation":null,"group_size":4.0}`))
 	f.Add([]byte(`{"env_id":99999999999999999999}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		_, first := DecodeRegistration(body)
-		_, second := DecodeEnvRegistration(body)
-		_, third := DecodeEnvID(body)
+		_, first := Rules{}.DecodeRegistration(body)
+		_, second := Rules{}.DecodeEnvRegistration(body)
+		_, third := Rules{}.DecodeEnvID(body)
 		for _, err := range []error{first, second, third} {
 			var wrong *InvalidError
 			if err != nil && !errors.As(err, &wrong) {
@@ -132,7 +132,7 @@ func BenchmarkDecodeGroup(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := DecodeGroup(body); err != nil {
+		if _, err := (Rules{}).DecodeGroup(body); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -266,9 +266,7 @@ func (s *State) WorkerStatus(envID int64, now time.Time) (EnvStatus, *Event, err
 	w := s.Workers[index]
 	reply := EnvStatus{CurrentStep: s.Step, MaxGroupSize: max(1, s.sizes.largest())}
 	reply.EnvWeight, reply.UnallocatedFraction = s.weights(w, now)
-	// With minimums it may be the share of one worker that is missing: more of another's
-	// groups would not help.
-	reply.BatchStuck = s.isStuck() && reply.UnallocatedFraction == 1
+	reply.BatchStuck = s.isStuck() && s.mayHelp(index, now)
 
 	own := s.senders[sender{true, envID}]
 	if own == nil {
@@ -296,7 +294,50 @@ func (s *State) WorkerStatus(envID int64, now time.Time) (EnvStatus, *Event, err
 	unit := max(1, largest)
 	reply.QueueSize = (own.Sequences + others) / unit
 	reply.SelfQueueSize = own.Sequences / unit
+	// Queue sizes are rounded, so that these may speak of a batch that is not there.
+	reply.TrainerWaiting = s.waiting && s.batchable() < s.Trainer.BatchSize && (reply.QueueSize+1)*unit >= s.Trainer.BatchSize
 	return reply, event, nil
+}
+
+// minimums returns the claims of the workers that count, in the order of registration.
+func (s *State) minimums(now time.Time) []minimum {
+	var minimums []minimum
+	for i, w := range s.Workers {
+		if w.MinBatchAllocation != nil && s.alive(int64(i), now) {
+			minimums = append(minimums, minimum{int64(i), *w.MinBatchAllocation})
+		}
+	}
+	return minimums
+}
+
+// mayHelp says whether groups of a worker can make a batch of a queue that gives none:
+// groups of the workers that have a minimum and nothing queued, else those of all.
+func (s *State) mayHelp(worker int64, now time.Time) bool {
+	lacking := false
+	for _, m := range s.minimums(now) {
+		if truncate(float64(s.Trainer.BatchSize)*m.share) <= 0 || s.hasBatchable(m.sender) {
+			continue
+		}
+		if m.sender == worker {
+			return true
+		}
+		lacking = true
+	}
+	return !lacking
+}
+
+// hasBatchable says whether a worker has a group in the queue that fits into a batch.
+func (s *State) hasBatchable(worker int64) bool {
+	t := s.senders[sender{true, worker}]
+	if t == nil {
+		return false
+	}
+	for size := range t.bySize {
+		if size <= s.Trainer.BatchSize {
+			return true
+		}
+	}
+	return false
 }
 
 // weights returns a worker's share of the model servers, and the share of a batch
@@ -332,12 +373,7 @@ func (s *State) Form(now time.Time) *Event {
 	if !s.Registered || size <= 0 {
 		return nil
 	}
-	var minimums []minimum
-	for i, w := range s.Workers {
-		if w.MinBatchAllocation != nil && s.alive(int64(i), now) {
-			minimums = append(minimums, minimum{int64(i), *w.MinBatchAllocation})
-		}
-	}
+	minimums := s.minimums(now)
 	rest := make([]*Entry, 0, len(s.Queue))
 	for _, e := range s.Queue {
 		if s.rules.StrictPacking || e.Sequences <= size {
@@ -374,7 +410,8 @@ func (s *State) Form(now time.Time) *Event {
 			break
 		}
 	}
-	s.stuck = len(event.Batches) == 0 && sequences(rest) >= size
+	s.waiting = len(event.Batches) == 0
+	s.stuck = s.waiting && sequences(rest) >= size
 	if len(event.Batches) == 0 {
 		return nil
 	}

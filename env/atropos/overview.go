@@ -58,7 +58,21 @@ func (s *State) Status() Status {
 }
 
 // isStuck says whether the trainer asked in vain though there are enough sequences.
-func (s *State) isStuck() bool { return s.stuck && s.sizes.Sequences >= s.Trainer.BatchSize }
+func (s *State) isStuck() bool { return s.stuck && s.batchable() >= s.Trainer.BatchSize }
+
+// batchable counts the queued sequences that batches are formed of.
+func (s *State) batchable() int64 {
+	if s.rules.StrictPacking {
+		return s.sizes.Sequences
+	}
+	var total int64
+	for size, groups := range s.sizes.bySize {
+		if size <= s.Trainer.BatchSize {
+			total += size * groups
+		}
+	}
+	return total
+}
 
 // whyStuck says why the queue gives no batch, or "" when it does or is too small.
 func (s *State) whyStuck(now time.Time) string {

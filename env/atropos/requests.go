@@ -7,12 +7,12 @@ import (
 )
 
 // DecodeRegistration reads the body of /register.
-func DecodeRegistration(body []byte) (Registration, error) {
+func (rules Rules) DecodeRegistration(body []byte) (Registration, error) {
 	var r Registration
-	err := decodeFields(body, []wanted{
+	err := rules.decodeFields(body, []wanted{
 		{"wandb_group", text(&r.WandbGroup), false},
 		{"wandb_project", text(&r.WandbProject), false},
-		{"batch_size", whole(&r.BatchSize), false},
+		{"batch_size", rules.positive(&r.BatchSize), false},
 		{"max_token_len", whole(&r.MaxTokenLen), false},
 		{"checkpoint_dir", text(&r.CheckpointDir), false},
 		{"save_checkpoint_interval", whole(&r.SaveCheckpointInterval), false},
@@ -23,13 +23,13 @@ func DecodeRegistration(body []byte) (Registration, error) {
 }
 
 // DecodeEnvRegistration reads the body of /register-env.
-func DecodeEnvRegistration(body []byte) (EnvRegistration, error) {
+func (rules Rules) DecodeEnvRegistration(body []byte) (EnvRegistration, error) {
 	var r EnvRegistration
-	err := decodeFields(body, []wanted{
+	err := rules.decodeFields(body, []wanted{
 		{"max_token_length", whole(&r.MaxTokenLength), false},
 		{"desired_name", text(&r.DesiredName), false},
 		{"weight", finite(&r.Weight), false},
-		{"group_size", whole(&r.GroupSize), false},
+		{"group_size", rules.positive(&r.GroupSize), false},
 		{"min_batch_allocation", func(s *scanner) error {
 			if s.null() {
 				r.MinBatchAllocation = nil
@@ -37,16 +37,16 @@ func DecodeEnvRegistration(body []byte) (EnvRegistration, error) {
 			}
 			var f float64
 			r.MinBatchAllocation = &f
-			return finite(&f)(s)
+			return rules.fraction(&f)(s)
 		}, true},
 	})
 	return r, err
 }
 
 // DecodeEnvID reads the body of /status-env and /disconnect-env.
-func DecodeEnvID(body []byte) (int64, error) {
+func (rules Rules) DecodeEnvID(body []byte) (int64, error) {
 	var id int64
-	err := decodeFields(body, []wanted{{"env_id", whole(&id), false}})
+	err := rules.decodeFields(body, []wanted{{"env_id", whole(&id), false}})
 	return id, err
 }
 
@@ -60,9 +60,9 @@ func ParseEnvID(value string) (int64, error) {
 }
 
 // DecodeBatchID reads the body of /ack_batch.
-func DecodeBatchID(body []byte) (string, error) {
+func (rules Rules) DecodeBatchID(body []byte) (string, error) {
 	var id string
-	err := decodeFields(body, []wanted{{"batch_id", text(&id), false}})
+	err := rules.decodeFields(body, []wanted{{"batch_id", text(&id), false}})
 	return id, err
 }
 
@@ -74,8 +74,8 @@ type wanted struct {
 }
 
 // decodeFields reads an object. Fields that aren't wanted are ignored.
-func decodeFields(body []byte, fields []wanted) error {
-	s, err := start(body)
+func (rules Rules) decodeFields(body []byte, fields []wanted) error {
+	s, err := rules.start(body)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,9 @@ func decodeFields(body []byte, fields []wanted) error {
 	}
 	var problems []Problem
 	seen := make([]bool, len(fields))
+	s.at = []string{""}
 	err = s.object(func(key []byte) error {
+		s.at = []string{string(key)}
 		for i, f := range fields {
 			if f.name != string(key) {
 				continue
@@ -101,7 +103,7 @@ func decodeFields(body []byte, fields []wanted) error {
 			}
 			problems = append(problems, Problem{Type: wrong.kind, Loc: []string{f.name}, Msg: wrong.msg})
 			s.i = from
-			return s.value(1)
+			return s.skip()
 		}
 		return s.value(1)
 	})
@@ -156,6 +158,36 @@ func finite(into *float64) func(*scanner) error {
 			return &typeError{kind: "finite_number", msg: "Input should be a finite number"}
 		}
 		*into = f
+		return nil
+	}
+}
+
+// positive reads an integer above 0.
+func (rules Rules) positive(into *int64) func(*scanner) error {
+	return func(s *scanner) error {
+		if err := whole(into)(s); err != nil {
+			return err
+		}
+		if *into <= 0 && !rules.AcceptImpossible {
+			return &typeError{kind: "greater_than", msg: "Input should be greater than 0"}
+		}
+		return nil
+	}
+}
+
+// fraction reads a number between 0 and 1.
+func (rules Rules) fraction(into *float64) func(*scanner) error {
+	return func(s *scanner) error {
+		if err := finite(into)(s); err != nil {
+			return err
+		}
+		switch {
+		case rules.AcceptImpossible:
+		case *into < 0:
+			return &typeError{kind: "greater_than_equal", msg: "Input should be greater than or equal to 0"}
+		case *into > 1:
+			return &typeError{kind: "less_than_equal", msg: "Input should be less than or equal to 1"}
+		}
 		return nil
 	}
 }

@@ -18,6 +18,11 @@ type Rules struct {
 	// AcceptRagged takes groups whose lists don't fit each other, empty groups and
 	// groups larger than a batch. Without it they are refused.
 	AcceptRagged bool
+	// AcceptImpossible takes batch and group sizes of 0 and less, minimum allocations
+	// outside 0 to 1, token ids that no vocabulary has, objects with a key given twice,
+	// and bodies of unknown encodings, which are read as they are. Without it they are
+	// refused.
+	AcceptImpossible bool
 	// AcceptOverLong takes sequences longer than the trainer's max_token_len.
 	AcceptOverLong bool
 	// Reregister says what the registration of a second trainer with other settings does.
@@ -51,5 +56,5 @@ func (r Rules) withDefaults() Rules {
 // OriginalRules are those of the original server, with everything that it accepts
 // and loses.
 func OriginalRules() Rules {
-	return Rules{NewestFirst: true, StrictPacking: true, AcceptRagged: true, AcceptOverLong: true, Reregister: ReregisterIgnore, WorkerTimeout: -1}
+	return Rules{NewestFirst: true, StrictPacking: true, AcceptRagged: true, AcceptImpossible: true, AcceptOverLong: true, Reregister: ReregisterIgnore, WorkerTimeout: -1}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -44,6 +45,76 @@ type scanner struct {
 	out  []byte
 	mark int
 	copy bool // what is walked over goes to out
+
+	lax     bool      // impossible token ids and repeated keys are accepted
+	ids     bool      // integers in lists are token ids
+	masks   bool      // and may be the mask of positions that are not trained on
+	depth   int       // objects around the cursor
+	at      []string  // the field that is walked over, for reports
+	repeats []Problem // keys that an object has twice
+}
+
+// maxTokenID bounds token ids: the largest vocabularies have some hundred thousand.
+const maxTokenID = math.MaxInt32
+
+// tokenID says whether an integer can be a token id.
+func (s *scanner) tokenID(text []byte) error {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	switch {
+	case n < 0 && !(s.masks && n == Masked && err == nil):
+		msg := "A token id should be greater than or equal to 0"
+		if s.masks {
+			msg = fmt.Sprintf("A mask should be a token id, or %d", Masked)
+		}
+		return &typeError{kind: "greater_than_equal", msg: msg}
+	case n > maxTokenID:
+		return &typeError{kind: "less_than_equal", msg: fmt.Sprintf("A token id should be less than or equal to %d", maxTokenID)}
+	}
+	return nil
+}
+
+// repeated notes that an object has a key twice. The location is the field.
+func (s *scanner) repeated(key []byte, at int) {
+	if s.lax || len(s.repeats) == maxProblems {
+		return
+	}
+	loc := s.at
+	if s.depth == 1 {
+		loc = append(slices.Clone(s.at[:max(0, len(s.at)-1)]), string(key))
+	}
+	s.repeats = append(s.repeats, Problem{Type: "duplicate_key", Loc: slices.Clone(loc), Msg: fmt.Sprintf("The key %q is given twice, the second time at byte %d", key, at)})
+}
+
+// keys are those of an object so far.
+type keys struct {
+	few  [][]byte
+	many map[string]bool
+}
+
+const fewKeys = 16
+
+// add says whether a key is new.
+func (k *keys) add(key []byte) bool {
+	if k.many != nil {
+		if k.many[string(key)] {
+			return false
+		}
+		k.many[string(key)] = true
+		return true
+	}
+	for _, other := range k.few {
+		if bytes.Equal(other, key) {
+			return false
+		}
+	}
+	k.few = append(k.few, key)
+	if len(k.few) > fewKeys {
+		k.many = map[string]bool{}
+		for _, other := range k.few {
+			k.many[string(other)] = true
+		}
+	}
+	return true
 }
 
 func (s *scanner) syntax(msg string) error { return &syntaxError{s.i, msg} }
@@ -138,6 +209,9 @@ func (s *scanner) object(member func(key []byte) error) error {
 		s.i++
 		return nil
 	}
+	s.depth++
+	defer func() { s.depth-- }()
+	var seen keys
 	for {
 		start := s.i
 		if s.peek() != '"' {
@@ -149,6 +223,9 @@ func (s *scanner) object(member func(key []byte) error) error {
 		key := s.in[start+1 : s.i-1]
 		if bytes.IndexByte(key, '\\') >= 0 {
 			key = []byte(unquote(s.in[start:s.i]))
+		}
+		if !seen.add(key) {
+			s.repeated(key, start)
 		}
 		s.space()
 		if s.peek() != ':' {
@@ -303,6 +380,14 @@ func (s *scanner) value(depth int) error {
 	}
 }
 
+// skip walks over a value that was reported already.
+func (s *scanner) skip() error {
+	repeats := s.repeats
+	err := s.value(1)
+	s.repeats = repeats
+	return err
+}
+
 // null walks over null, if that is next.
 func (s *scanner) null() bool {
 	if s.peek() == 'n' && bytes.HasPrefix(s.in[s.i:], []byte("null")) {
@@ -336,7 +421,12 @@ func (s *scanner) ints() (n int, err error) {
 		}
 		if i > first && i < len(s.in) && (s.in[first] != '0' || i == first+1 && first == start) && (s.in[i] == ',' || s.in[i] == ']') {
 			s.i = i
-		} else if err := s.integer(); err != nil {
+			if s.ids && (first > start || i-start > 9) {
+				if err := s.tokenID(s.in[start:i]); err != nil {
+					return n, err.(*typeError).within(n)
+				}
+			}
+		} else if err := s.otherInt(); err != nil {
 			if t, ok := err.(*typeError); ok {
 				return n, t.within(n)
 			}
@@ -355,6 +445,20 @@ func (s *scanner) ints() (n int, err error) {
 			return n, s.syntax("Expecting ',' delimiter")
 		}
 	}
+}
+
+// otherInt is integer for elements of lists that are not written as plain digits.
+func (s *scanner) otherInt() error {
+	if !s.ids {
+		return s.integer()
+	}
+	s.flush()
+	from := len(s.out)
+	if err := s.integer(); err != nil {
+		return err
+	}
+	s.flush()
+	return s.tokenID(s.out[from:])
 }
 
 // integer walks over a value that counts as an integer: one, a number without

@@ -24,7 +24,8 @@ type State struct {
 	sizes   tally
 	senders map[sender]*tally // of the queue
 	runtime []workerRuntime   // by worker, not saved
-	stuck   bool              // the trainer's last question found enough sequences and no batch; not saved
+	waiting bool              // the trainer's last question found no batch; not saved
+	stuck   bool              // and this though there were enough sequences; not saved
 	dropped func(*Entry)
 }
 
@@ -152,6 +153,19 @@ func (s *State) Snapshot() ([]byte, error) {
 
 // OnDrop sets what is called with every group whose data is no longer needed.
 func (s *State) OnDrop(dropped func(*Entry)) { s.dropped = dropped }
+
+// Adopt takes over what is known besides events from a state that holds the same
+// events and further ones, which were given up: when workers were heard of, and which
+// batches are being sent. The other state must not be used afterwards.
+func (s *State) Adopt(other *State) {
+	copy(s.runtime, other.runtime)
+	for i, b := range s.Batches {
+		if sending := other.Batch(b.ID); sending != nil {
+			sending.Entries, sending.Sent = b.Entries, b.Sent
+			s.Batches[i] = sending
+		}
+	}
+}
 
 // held yields the groups in queue, buffers and batches.
 func (s *State) held() iter.Seq[*Entry] {
@@ -390,7 +404,7 @@ func (s *State) applyReset() {
 	kept := s.Trainer
 	s.Trainer = Registration{BatchSize: -1, NumSteps: -1, MaxTokenLen: kept.MaxTokenLen, CheckpointDir: kept.CheckpointDir, SaveCheckpointInterval: kept.SaveCheckpointInterval}
 	s.Workers, s.runtime, s.Queue, s.Batches = nil, nil, nil, nil
-	s.stuck = false
+	s.waiting, s.stuck = false, false
 	s.sizes, s.senders = tally{}, map[sender]*tally{}
 }
 

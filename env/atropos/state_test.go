@@ -256,7 +256,42 @@ func TestAQueueThatGivesNoBatchSaysSo(t *testing.T) {
 	status, _, err := s.WorkerStatus(0, now)
 	require.NoError(t, err)
 	require.False(t, status.BatchStuck, "the share of another is missing")
+	status, _, err = s.WorkerStatus(1, now)
+	require.NoError(t, err)
+	require.True(t, status.BatchStuck, "its own share is missing")
 	require.Contains(t, s.Overview(now).Stuck, "minimum allocations")
 	s.Reset()
 	require.Empty(t, s.Overview(now).Stuck)
+}
+
+// A worker whose oldest groups fit into no batch still gets one with those that do.
+func TestAnyBatch_UsesNewerGroupsOfAMinimum(t *testing.T) {
+	sender := int64(0)
+	groups := []queued{{3, &sender}, {3, &sender}, {5, &sender}, {5, nil}}
+	chosen := anyBatch(groups, 8, []minimum{{sender, 0.5}})
+	require.Equal(t, []int{0, 2}, chosen)
+}
+
+func TestState_SaysThatTheTrainerWaits(t *testing.T) {
+	now := clockless(0)
+	s := NewState(Rules{}, "g")
+	_, err := s.Register(Registration{BatchSize: 12})
+	require.NoError(t, err)
+	s.Start()
+	s.RegisterWorker(EnvRegistration{DesiredName: "e", Weight: 1, MaxTokenLength: 1, GroupSize: 4}, now)
+	own, other := int64(0), int64(1)
+	s.Add([]*Entry{entry(4, &own), entry(6, &other)}, true, "", "", now)
+	waits := func() bool {
+		status, _, err := s.WorkerStatus(0, now)
+		require.NoError(t, err)
+		text, err := status.MarshalJSON()
+		require.NoError(t, err)
+		require.Equal(t, status.TrainerWaiting, strings.Contains(string(text), `"trainer_waiting":true`))
+		return status.TrainerWaiting
+	}
+	require.False(t, waits(), "it has not asked")
+	s.Form(now)
+	require.True(t, waits(), "10 of 12 sequences, though a third group of 4 would make 12 by the worker's numbers")
+	s.Add([]*Entry{entry(4, &own)}, false, "", "", now)
+	require.False(t, waits(), "there is enough for the next question")
 }

@@ -85,9 +85,12 @@ type EnvStatus struct {
 	SelfQueueSize       int64   `json:"self_queue_size"`      // of these, groups of the asking worker
 	MaxGroupSize        int64   `json:"max_group_size"`       // sequences of the largest queued group
 	EnvWeight           float64 `json:"env_weight"`
-	// BatchStuck says that there are enough sequences for a batch and no groups that add
-	// up to one: more are needed. Not in the original; only sent when true.
+	// BatchStuck says that the trainer asked for a batch, that there are enough sequences
+	// for one but no groups that make one, and that more of this worker's may. Not in the original; only sent when true.
 	BatchStuck bool `json:"batch_stuck"`
+	// TrainerWaiting says that the trainer asked for a batch and there were too few
+	// sequences for one. Not in the original; only sent when true.
+	TrainerWaiting bool `json:"trainer_waiting"`
 }
 
 // MarshalJSON writes fractions with a point, as clients of the original see them.
@@ -107,6 +110,10 @@ func (s EnvStatus) MarshalJSON() ([]byte, error) {
 	e.float(s.EnvWeight)
 	if s.BatchStuck {
 		e.key("batch_stuck")
+		e.raw(json.RawMessage("true"))
+	}
+	if s.TrainerWaiting {
+		e.key("trainer_waiting")
 		e.raw(json.RawMessage("true"))
 	}
 	return append(e.dst, '}'), e.err

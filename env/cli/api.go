@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -22,26 +24,29 @@ type apiCommand struct {
 }
 
 type apiRunCommand struct {
-	Host           string        `default:"localhost" help:"Address to listen on; localhost is IPv4 and IPv6 of this machine only."`
-	Port           int           `default:"8000" help:"Port to listen on; 0 takes a free one."`
-	StateDir       string        `name:"state-dir" default:"api-state" help:"Directory that keeps groups, workers and trainer over restarts; created when missing. An empty one (--state-dir=) keeps nothing."`
-	TokenEnv       string        `name:"token-env" help:"Environment variable with the token that requests must bring. Needed when others can reach the server."`
-	AllowAnonymous bool          `name:"allow-anonymous" help:"Listen where others can reach the server without asking for a token, as the original does."`
-	NoSync         bool          `name:"no-sync" help:"Acknowledge groups before they are on disk: faster, and a power cut can lose them."`
-	Repair         bool          `help:"Pass over damaged parts of the state directory instead of refusing to start."`
-	Original       bool          `help:"Behave like the original server where it is worse: newest batch first, steps counted ahead, no checks of shapes and lengths, silent workers count."`
-	Delivery       string        `enum:"oldest,newest" default:"oldest" help:"Which batch a trainer gets first: oldest, or newest as in the original."`
-	Packing        string        `enum:"any,strict" default:"any" help:"Which groups make a batch: any whose sizes add up when the original rules give nothing, or those rules only (strict)."`
-	AcceptRagged   bool          `name:"accept-ragged" help:"Take groups whose lists don't fit each other."`
-	AcceptOverLong bool          `name:"accept-over-long" help:"Take sequences longer than the trainer's max_token_len."`
-	Reregister     string        `enum:"update,refuse,ignore" default:"update" help:"What a registration with other settings does: update, refuse (status 409) or ignore, as the original."`
-	WorkerTimeout  time.Duration `name:"worker-timeout" default:"1m" help:"After so long without a word a worker no longer holds batches up; 0 turns it off."`
-	MaxSequences   int64         `name:"max-sequences" default:"1048576" help:"Sequences held for the trainer before posts wait and are refused with status 503."`
-	MaxBytes       int64         `name:"max-bytes" default:"68719476736" help:"Bytes held on disk for the trainer before posts wait and are refused with status 503."`
-	MaxBody        int64         `name:"max-body" default:"536870912" help:"Bytes of one request, unpacked; larger ones get status 413."`
-	NoCORS         bool          `name:"no-cors" help:"Leave out the headers that let pages in browsers use the server."`
-	Grace          time.Duration `default:"10s" help:"How long requests may still take when the server is asked to stop."`
-	Quiet          bool          `short:"q" help:"Print warnings and errors only."`
+	Host             string        `default:"localhost" help:"Address to listen on; localhost is IPv4 and IPv6 of this machine only."`
+	Port             int           `default:"8000" help:"Port to listen on; 0 takes a free one."`
+	StateDir         string        `name:"state-dir" default:"api-state" help:"Directory that keeps groups, workers and trainer over restarts; created when missing. An empty one (--state-dir=) keeps nothing."`
+	TokenEnv         string        `name:"token-env" help:"Environment variable with the token that requests must bring. Needed when others can reach the server."`
+	AllowAnonymous   bool          `name:"allow-anonymous" help:"Listen where others can reach the server without asking for a token, as the original does."`
+	NoSync           bool          `name:"no-sync" help:"Acknowledge groups before they are on disk: faster, and a power cut can lose them."`
+	Repair           bool          `help:"Pass over damaged parts of the state directory instead of refusing to start."`
+	Original         bool          `help:"Behave like the original server where it is worse: newest batch first, steps counted ahead, no checks of shapes and lengths, silent workers count."`
+	Delivery         string        `enum:"oldest,newest" default:"oldest" help:"Which batch a trainer gets first: oldest, or newest as in the original."`
+	Packing          string        `enum:"any,strict" default:"any" help:"Which groups make a batch: any whose sizes add up when the original rules give nothing, or those rules only (strict)."`
+	AcceptRagged     bool          `name:"accept-ragged" help:"Take groups whose lists don't fit each other."`
+	AcceptOverLong   bool          `name:"accept-over-long" help:"Take sequences longer than the trainer's max_token_len."`
+	AcceptImpossible bool          `name:"accept-impossible" help:"Take sizes of 0 and less, minimum allocations outside 0 to 1, token ids that no vocabulary has, keys that are given twice, and unknown content encodings."`
+	Reregister       string        `enum:"update,refuse,ignore" default:"update" help:"What a registration with other settings does: update, refuse (status 409) or ignore, as the original."`
+	WorkerTimeout    time.Duration `name:"worker-timeout" default:"1m" help:"After so long without a word a worker no longer holds batches up; 0 turns it off."`
+	MaxSequences     int64         `name:"max-sequences" default:"1048576" help:"Sequences held for the trainer before posts wait and are refused with status 503."`
+	MaxBytes         int64         `name:"max-bytes" default:"68719476736" help:"Bytes held on disk for the trainer before posts wait and are refused with status 503."`
+	MaxBody          int64         `name:"max-body" default:"536870912" help:"Bytes of one request, unpacked; larger ones get status 413."`
+	MaxMemory        int64         `name:"max-memory" default:"2147483648" help:"Memory for requests that are being read; more of them wait, and get status 503 after 15 s. One request takes up to 3 times --max-body."`
+	NoCORS           bool          `name:"no-cors" help:"Leave out the headers that let pages in browsers use the server."`
+	Grace            time.Duration `default:"10s" help:"How long requests may still take when the server is asked to stop."`
+	Quiet            bool          `short:"q" help:"Print warnings and errors only."`
+	profileFlags
 }
 
 // Run serves until it is asked to stop.
@@ -67,6 +72,7 @@ func (c *apiRunCommand) Run(s *session) error {
 		}
 		return fail(ExitStore, err)
 	}
+	defer limitMemory(c.MaxMemory)()
 	c.announce(s, listeners, api)
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
@@ -97,10 +103,26 @@ func (c *apiRunCommand) Run(s *session) error {
 	return nil
 }
 
+// stateMemory is memory for all but requests: the state of a queue of millions of
+// sequences, connections, and the replies that are being written.
+const stateMemory = 1 << 30
+
+// limitMemory makes the garbage collector keep the process within the memory for
+// requests and stateMemory, unless GOMEMLIMIT says otherwise. The function it returns
+// ends that.
+func limitMemory(requests int64) (end func()) {
+	before := debug.SetMemoryLimit(-1)
+	if before != math.MaxInt64 {
+		return func() {}
+	}
+	debug.SetMemoryLimit(requests + stateMemory)
+	return func() { debug.SetMemoryLimit(before) }
+}
+
 // config turns the flags into the server's configuration.
 func (c *apiRunCommand) config(s *session) (server.Config, error) {
 	rules := atropos.Rules{
-		NewestFirst: c.Delivery == "newest", StrictPacking: c.Packing == "strict", AcceptRagged: c.AcceptRagged,
+		NewestFirst: c.Delivery == "newest", StrictPacking: c.Packing == "strict", AcceptRagged: c.AcceptRagged, AcceptImpossible: c.AcceptImpossible,
 		AcceptOverLong: c.AcceptOverLong, Reregister: atropos.Reregister(c.Reregister), WorkerTimeout: c.WorkerTimeout,
 	}
 	if c.WorkerTimeout <= 0 {
@@ -115,13 +137,13 @@ func (c *apiRunCommand) config(s *session) (server.Config, error) {
 	}
 	config := server.Config{
 		Dir: c.StateDir, NoSync: c.NoSync, Repair: c.Repair, Rules: rules, NoCORS: c.NoCORS,
-		MaxSequences: c.MaxSequences, MaxBytes: c.MaxBytes, MaxBody: c.MaxBody, Version: Version(),
+		MaxSequences: c.MaxSequences, MaxBytes: c.MaxBytes, MaxBody: c.MaxBody, MaxMemory: c.MaxMemory, Version: Version(),
 		Log: slog.New(slog.NewTextHandler(s.app.Stderr, &slog.HandlerOptions{Level: level})),
 	}
 	for _, limit := range []struct {
 		flag  string
 		value int64
-	}{{"max-sequences", c.MaxSequences}, {"max-bytes", c.MaxBytes}, {"max-body", c.MaxBody}} {
+	}{{"max-sequences", c.MaxSequences}, {"max-bytes", c.MaxBytes}, {"max-body", c.MaxBody}, {"max-memory", c.MaxMemory}} {
 		if limit.value <= 0 {
 			return config, fmt.Errorf("--%s %d: the limit must be positive", limit.flag, limit.value)
 		}

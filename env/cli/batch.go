@@ -67,6 +67,7 @@ type batchCommand struct {
 	kong.Plugins
 
 	flags *configFlags
+	profileFlags
 }
 
 // on says whether a flag that may be given without a value is set.

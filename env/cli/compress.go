@@ -31,6 +31,7 @@ type compressCommand struct {
 	Seed          int64    `name:"seed" default:"42" help:"Seed of the sample [42]."`
 	DryRun        rawBool  `name:"dry_run" aliases:"dry-run" help:"Say what would be compressed; ask no model and write nothing."`
 	JSON          bool     `name:"json" help:"Print the metrics as JSON."`
+	profileFlags
 }
 
 // compressJob is one run of the compressor.

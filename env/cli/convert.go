@@ -45,6 +45,7 @@ type convertCommand struct {
 	convertFilters
 	Strict bool `name:"strict" help:"Refuse input with a line that can't be read, instead of counting it."`
 	JSON   bool `name:"json" help:"Print the report as JSON."`
+	profileFlags
 }
 
 type convertFilters struct {

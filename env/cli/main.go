@@ -167,6 +167,18 @@ func (a *App) run(ctx context.Context, args []string) (code int, err error) {
 		return ExitUsage, fmt.Errorf("%w\nrun %q for the commands and flags", err, helpCommand(parser, name, args))
 	}
 	s := &session{app: a, ctx: ctx, parser: parser, name: name}
+	if address := profileAddress(parsed); address != "" {
+		listens, end, failed := serveProfiles(ctx, address)
+		if failed != nil {
+			return ExitUsage, failed
+		}
+		defer func() {
+			if failed := end(); failed != nil {
+				a.printError(failed)
+			}
+		}()
+		fmt.Fprintln(a.Stderr, "profiles: http://"+listens+"/debug/pprof/")
+	}
 	err = parsed.Run(s)
 	return exitCode(err), err
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/hermes-env/hermes-env/trajectories/tracking"
@@ -40,23 +38,11 @@ func (s *metricsServer) sink() *tracking.Prometheus {
 	return s.figures
 }
 
-// listenMetrics serves figures at /metrics of an address. One without a host, such as
-// 9464 or :9464, is on the loopback interface.
+// listenMetrics serves figures at /metrics of an address.
 func listenMetrics(ctx context.Context, address string) (*metricsServer, error) {
-	if !strings.Contains(address, ":") {
-		address = ":" + address
-	}
-	host, port, err := net.SplitHostPort(address)
+	l, err := listenAt(ctx, "--metrics-listen", address)
 	if err != nil {
-		return nil, fmt.Errorf("--metrics-listen %q: want an address such as 127.0.0.1:9464", address)
-	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", net.JoinHostPort(host, port))
-	if err != nil {
-		return nil, fmt.Errorf("--metrics-listen %s: %w (name another address, or port 0 for any that is free)", address, err)
+		return nil, err
 	}
 	s := &metricsServer{figures: tracking.NewPrometheus("hermes_env"), address: l.Addr().String(), ended: make(chan error, 1)}
 	mux := http.NewServeMux()

@@ -98,7 +98,10 @@ func TestEvaluateLogsItsFigures(t *testing.T) {
 	require.NoFileExists(t, "out/tables.jsonl")
 }
 
-func TestPrometheusFetchesTheFiguresWhileTheRunGoesOn(t *testing.T) {
+// fetchedWhileRunning runs process with a flag that serves something, and fetches a
+// path of it during the first model call. The server must end with the command.
+func fetchedWhileRunning(t *testing.T, flag, path string) (answer, stderr, url string) {
+	t.Helper()
 	p := newProgram(t)
 	p.write("quick.yaml", quickstart)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -106,25 +109,47 @@ func TestPrometheusFetchesTheFiguresWhileTheRunGoesOn(t *testing.T) {
 	address := free.Addr().String()
 	require.NoError(t, free.Close())
 	var asked atomic.Int64
-	var answer atomic.Value
+	var fetched atomic.Value
 	server := modeltest.NewServer(t, func(*modeltest.Request) modeltest.Reply {
 		if asked.Add(1) == 1 {
-			resp, err := http.Get("http://" + address + "/metrics")
+			resp, err := http.Get("http://" + address + path)
 			if err == nil {
 				body, _ := io.ReadAll(resp.Body)
 				_ = resp.Body.Close()
-				answer.Store(resp.Status + string(body))
+				fetched.Store(resp.Status + string(body))
 			}
 		}
 		return modeltest.Text("done")
 	})
-	code, _, stderr := p.run("process", "--config", "quick.yaml", "--run-dir", "out", "--openai.base_url", server.URL, "--openai.model_name", "mock", "--metrics-listen", address)
+	code, _, stderr := p.run("process", "--config", "quick.yaml", "--run-dir", "out", "--openai.base_url", server.URL, "--openai.model_name", "mock", flag, address)
 	require.Equal(t, cli.ExitOK, code, stderr)
-	require.Contains(t, stderr, "http://"+address+"/metrics")
-	require.Contains(t, answer.Load(), "200 OK")
-	require.Contains(t, answer.Load(), "hermes_env_step 0\n")
 	_, err = net.Dial("tcp", address)
 	require.Error(t, err, "the server ends with the run")
+	answer, _ = fetched.Load().(string)
+	return answer, stderr, "http://" + address
+}
+
+func TestPrometheusFetchesTheFiguresWhileTheRunGoesOn(t *testing.T) {
+	answer, stderr, url := fetchedWhileRunning(t, "--metrics-listen", "/metrics")
+	require.Contains(t, stderr, url+"/metrics")
+	require.Contains(t, answer, "200 OK")
+	require.Contains(t, answer, "hermes_env_step 0\n")
+}
+
+func TestProfiles_AreServedWhileACommandRuns(t *testing.T) {
+	answer, stderr, url := fetchedWhileRunning(t, "--pprof-listen", "/debug/pprof/goroutine?debug=1")
+	require.Contains(t, stderr, url+"/debug/pprof/")
+	require.Contains(t, answer, "200 OK")
+	require.Contains(t, answer, "goroutine profile: total")
+}
+
+func TestProfiles_AreOfferedByEveryLongCommand(t *testing.T) {
+	p := newProgram(t)
+	for _, command := range []string{"evaluate", "process", "serve", "batch", "rescore run", "validate", "convert in --to messages", "compress", "api", "api run"} {
+		code, _, stderr := p.run(append(strings.Fields(command), "--pprof-listen", "a:b:c")...)
+		require.Equal(t, cli.ExitUsage, code, command)
+		require.Contains(t, stderr, `--pprof-listen "a:b:c": want an address`, command)
+	}
 }
 
 func TestSinksThatCanNotWriteEndNoRun(t *testing.T) {

@@ -24,6 +24,7 @@ type rescoreCommand struct {
 	AllowConfigChange bool   `name:"allow-config-change" help:"With --resume: go on although settings changed that can affect results. The run is marked as mixed from both."`
 	JSON              bool   `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
 	configFlagSet
+	profileFlags
 }
 
 // rescoring is where the rollouts of a run come from that scores another's again.

@@ -70,6 +70,7 @@ type runFlags struct {
 	DryRun            bool     `name:"dry-run" help:"Say what would run, and run nothing."`
 	JSON              bool     `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
 	MetricsListen     string   `name:"metrics-listen" placeholder:"ADDRESS" help:"Let Prometheus fetch the run's figures at /metrics of this address while it goes on, such as 127.0.0.1:9464; a port alone is on the loopback interface."`
+	profileFlags
 	configFlagSet
 }
 

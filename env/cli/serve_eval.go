@@ -12,6 +12,18 @@ import (
 	"github.com/hermes-env/hermes-env/trajectories"
 )
 
+// evaluationDir returns the run directory of the evaluation at a step, and whether it was
+// begun. Evaluations that earlier versions began beside the record stay there.
+func evaluationDir(run string, step int64) (dir string, begun bool) {
+	dir = filepath.Join(run, "evaluations", fmt.Sprintf("step-%d", step))
+	for _, place := range []string{dir, filepath.Join(run, fmt.Sprintf("eval-step-%d", step))} {
+		if _, err := os.Stat(filepath.Join(place, "run.json")); err == nil {
+			return place, true
+		}
+	}
+	return dir, false
+}
+
 // evaluate runs the held-out items with the policy of a step, as the command evaluate
 // does, into a run directory of its own below the worker's. It has its own copy of the
 // environment, since the worker's is handing out training items meanwhile.
@@ -26,9 +38,8 @@ func (w *workerRun) evaluate(ctx context.Context, step int64) (err error) {
 		return err
 	}
 	cfg.Env.MaxEvalWorkers = evalWorkers(cfg)
-	dir := filepath.Join(w.store.Dir(), fmt.Sprintf("eval-step-%d", step))
-	_, err = os.Stat(filepath.Join(dir, "run.json"))
-	flags := &runFlags{RunDir: dir, Resume: err == nil, configFlagSet: w.flags.configFlagSet}
+	dir, begun := evaluationDir(w.store.Dir(), step)
+	flags := &runFlags{RunDir: dir, Resume: begun, configFlagSet: w.flags.configFlagSet}
 	j := &job{session: w.session, flags: flags, mode: config.Evaluate, cfg: cfg, out: evalPrinter{w.view}}
 	if err := j.build(); err != nil {
 		return err

@@ -120,7 +120,7 @@ func TestAWorkerWithItsOwnServerTrainsATrainer(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, len(lines(t, "groups.jsonl")), 10)
-	evaluations, err := filepath.Glob("run/eval-step-*/metrics.json")
+	evaluations, err := filepath.Glob("run/evaluations/step-*/metrics.json")
 	require.NoError(t, err)
 	require.NotEmpty(t, evaluations, "it evaluates after two steps")
 	figures := lines(t, "run/metrics.jsonl")

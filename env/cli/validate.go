@@ -27,6 +27,7 @@ type validateCommand struct {
 	Strict      bool   `name:"strict" help:"Count items without a reference solution as not sound."`
 	JSON        bool   `name:"json" help:"Write events and the verdicts to standard output as JSON, one object per line."`
 	configFlagSet
+	profileFlags
 }
 
 // Run runs the command.

@@ -63,10 +63,12 @@ const (
 )
 
 // Decide says how many groups may start. The arithmetic is that of the original
-// framework, with three differences: groups that are on their way to the queue count
-// as if they were in it, groups under way are never stopped when the limit falls
-// below them, and as many batches again may wait while the queued groups don't add up
-// to one, since the trainer could otherwise never go on.
+// framework, with these differences. Groups that are on their way to the queue count
+// as if they were in it. Groups under way are never stopped when the limit falls below
+// them. What others have queued for the last step doesn't count for the minimum of this
+// worker. While the trainer asks for a batch in vain, limits never stop all workers: as
+// many batches again may wait if the queued groups don't make one, then one group at a
+// time may start.
 func (t Throttle) Decide(s Situation) Decision {
 	if s.Registered && t.LastStep > 0 && s.Status.CurrentStep >= t.LastStep {
 		return Decision{Why: HoldEnd, Done: true}
@@ -83,7 +85,11 @@ func (t Throttle) Decide(s Situation) Decision {
 	queue := s.Status.QueueSize + int64(s.Waiting)
 	stuck := s.Status.BatchStuck && !s.Away
 	if t.LastStep > 0 && !stuck && s.Status.CurrentStep+(queue+int64(s.Running))*size/batch >= t.LastStep {
-		return Decision{Why: HoldEnd}
+		// What others have queued does not fill this worker's part of these batches.
+		packs, inPack, _ := t.minimum(s, t.LastStep-s.Status.CurrentStep)
+		if packs*inPack <= s.own()+int64(s.Running) {
+			return Decision{Room: t.spare(s, s.starved()), Why: HoldEnd}
+		}
 	}
 	limit, why := int64(t.MaxGroups), HoldBusy
 	if s.Evaluating {
@@ -123,7 +129,18 @@ func (t Throttle) Decide(s Situation) Decision {
 			why = whyMost
 		}
 	}
-	return Decision{Room: int(max(0, limit-int64(s.Running))), Why: why}
+	room := int(max(0, limit-int64(s.Running)))
+	return Decision{Room: max(room, t.spare(s, s.starved() && available > 0 || stuck && batch%size == 0)), Why: why}
+}
+
+// spare is the room beyond all limits while the trainer gets no batch: for one group at
+// a time, unless an evaluation holds all groups.
+func (t Throttle) spare(s Situation, needed bool) int {
+	evaluating := s.Evaluating && t.Handling != IgnoreEval
+	if !needed || evaluating || t.MaxGroups <= 0 || s.Running > 0 {
+		return 0
+	}
+	return 1
 }
 
 // available is how many sequences may be queued or under way: so many batches as the
@@ -143,14 +160,29 @@ func (t Throttle) share(s Situation, queue int64) int64 {
 	if t.MinAllocation == nil {
 		return 0
 	}
-	size := int64(t.GroupSize)
-	largest := max(size, s.Status.MaxGroupSize)
-	inPack := largest / size // groups of this worker
-	packs := int64(math.Ceil(*t.MinAllocation*float64(s.BatchSize)*float64(t.MaxBatches)/float64(largest) - 1e-9))
-	own := s.Status.SelfQueueSize + int64(s.Waiting)
+	size, own := int64(t.GroupSize), s.own()
+	packs, inPack, largest := t.minimum(s, int64(t.MaxBatches))
 	if queue*size >= int64(t.MaxBatches)*s.BatchSize && packs*inPack <= own {
 		return 0
 	}
 	need := (packs+inPack)*largest - size*own
 	return max(0, (need+size-1)/size)
 }
+
+// minimum returns how many packs of the largest group size this worker's minimum takes
+// in a number of batches, how many of its groups are in a pack, and that size.
+func (t Throttle) minimum(s Situation, batches int64) (packs, inPack, largest int64) {
+	size := int64(t.GroupSize)
+	largest = max(size, s.Status.MaxGroupSize)
+	if t.MinAllocation != nil {
+		packs = int64(math.Ceil(*t.MinAllocation*float64(s.BatchSize)*float64(batches)/float64(largest) - 1e-9))
+	}
+	return packs, largest / size, largest
+}
+
+// starved says that the trainer asked for a batch and the queue holds too little for
+// one, whatever its size in groups of this worker, which is rounded, says.
+func (s Situation) starved() bool { return s.Status.TrainerWaiting && !s.Away && s.Waiting == 0 }
+
+// own is how many groups of this worker are queued.
+func (s Situation) own() int64 { return s.Status.SelfQueueSize + int64(s.Waiting) }

@@ -70,7 +70,22 @@ func TestHowManyGroupsMayStart(t *testing.T) {
 		"and what the spool may hold":                   {func(t *Throttle) { t.SpoolGroups = 5 }, func(s *Situation) { s.Away, s.Status.QueueSize, s.Waiting = true, 10, 2 }, Decision{Room: 5, Why: HoldServer}},
 		"the spool counts for nothing else":             {func(t *Throttle) { t.SpoolGroups = 5 }, func(s *Situation) { s.Status.QueueSize, s.Waiting = 10, 2 }, Decision{Why: HoldQueue}},
 		"groups that don't add up need more of them":    {nil, func(s *Situation) { s.Status.QueueSize, s.Status.BatchStuck = 20, true }, Decision{Room: 4, Why: HoldStuck}},
-		"but not without end":                           {nil, func(s *Situation) { s.Status.QueueSize, s.Status.BatchStuck = 24, true }, Decision{Why: HoldStuck}},
+		"then one after the other":                      {nil, func(s *Situation) { s.Status.QueueSize, s.Status.BatchStuck = 24, true }, Decision{Room: 1, Why: HoldStuck}},
+		"and no two at once":                            {nil, func(s *Situation) { s.Status.QueueSize, s.Status.BatchStuck, s.Running = 24, true, 1 }, Decision{Why: HoldStuck}},
+		"but not where no number of them is a batch":    {nil, func(s *Situation) { s.BatchSize, s.Status.QueueSize, s.Status.BatchStuck = 18, 26, true }, Decision{Why: HoldStuck}},
+		"nor during an evaluation":                      {nil, func(s *Situation) { s.Status.QueueSize, s.Status.BatchStuck, s.Evaluating = 24, true, true }, Decision{Why: HoldEval}},
+		"a trainer that waits gets one at a time":       {nil, func(s *Situation) { s.Status.QueueSize, s.Status.TrainerWaiting = 12, true }, Decision{Room: 1, Why: HoldQueue}},
+		"of what others leave":                          {nil, func(s *Situation) { s.Status.UnallocatedFraction, s.Status.TrainerWaiting = 0, true }, Decision{Why: HoldShare}},
+		"once it knows of those that were sent":         {nil, func(s *Situation) { s.Status.QueueSize, s.Status.TrainerWaiting, s.Waiting = 12, true, 1 }, Decision{Why: HoldQueue}},
+		"also for the last step": {func(t *Throttle) { t.LastStep = 10 }, func(s *Situation) {
+			s.Status = atropos.EnvStatus{CurrentStep: 9, QueueSize: 4, UnallocatedFraction: 1, TrainerWaiting: true}
+		}, Decision{Room: 1, Why: HoldEnd}},
+		"what others queued for it is not the minimum": {func(t *Throttle) { t.LastStep, t.MinAllocation = 10, share(0.5) }, func(s *Situation) {
+			s.Status = atropos.EnvStatus{CurrentStep: 9, QueueSize: 6, SelfQueueSize: 1, MaxGroupSize: 4}
+		}, Decision{Room: 6, Why: HoldQueue}},
+		"the minimum for it is enough": {func(t *Throttle) { t.LastStep, t.MinAllocation = 10, share(0.5) }, func(s *Situation) {
+			s.Status, s.Running = atropos.EnvStatus{CurrentStep: 9, QueueSize: 6, SelfQueueSize: 1, MaxGroupSize: 4}, 1
+		}, Decision{Why: HoldEnd}},
 		"they are not enough for the last step": {func(t *Throttle) { t.LastStep = 10 }, func(s *Situation) {
 			s.Status = atropos.EnvStatus{CurrentStep: 8, QueueSize: 13, UnallocatedFraction: 1, BatchStuck: true}
 		}, Decision{Room: 8, Why: HoldBusy}},

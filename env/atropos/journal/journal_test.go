@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -266,4 +268,48 @@ func FuzzOpen(f *testing.F) {
 		require.Zero(t, second.Torn)
 		require.NoError(t, errors.Join(l.Close()))
 	})
+}
+
+func TestLog_ResumesAfterAFullDisk(t *testing.T) {
+	for _, rotates := range []bool{false, true} {
+		c := config(t.TempDir())
+		var full atomic.Bool
+		c.Write = func(f *os.File, p []byte) (int, error) {
+			if !full.Load() {
+				return f.Write(p)
+			}
+			n, err := f.Write(p[:len(p)/2]) // a full disk takes a part
+			return n, errors.Join(err, syscall.ENOSPC)
+		}
+		l, _ := openLog(t, c)
+		appendRecord := func(name string) error {
+			number, _, _, err := l.Append([]byte(name), []byte("data of "+name))
+			if err != nil {
+				return err
+			}
+			return l.Wait(t.Context(), number)
+		}
+		require.NoError(t, appendRecord("a"))
+		full.Store(true)
+		if rotates {
+			require.NoError(t, l.Rotate([]byte("later"), []uint64{1}))
+		}
+		require.ErrorIs(t, appendRecord("b"), syscall.ENOSPC)
+		lost := l.Last()
+		recovered, err := l.Reload()
+		require.NoError(t, err)
+		require.Equal(t, "start:a", metas(recovered))
+		require.ErrorIs(t, l.Wait(t.Context(), lost), ErrFailed)
+		require.ErrorIs(t, l.Resume(), syscall.ENOSPC)
+		require.Error(t, l.Failed())
+		full.Store(false)
+		require.NoError(t, l.Resume())
+		require.NoError(t, l.Failed())
+		require.NoError(t, appendRecord("c"))
+		require.ErrorIs(t, l.Wait(t.Context(), lost), ErrFailed)
+		require.NoError(t, l.Close())
+		l, recovered = openLog(t, config(c.Dir))
+		require.Equal(t, "start:a,c", metas(recovered))
+		require.NoError(t, l.Close())
+	}
 }

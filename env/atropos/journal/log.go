@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,8 @@ type Config struct {
 	Repair bool
 	// Snapshot returns the first snapshot of a log that is new.
 	Snapshot func() ([]byte, error)
+	// Write writes to a file; nil means (*os.File).Write. Tests fail here.
+	Write func(*os.File, []byte) (int, error)
 }
 
 // Errors of a log.
@@ -35,6 +38,7 @@ var (
 type Log struct {
 	dir    string
 	sync   bool
+	output func(*os.File, []byte) (int, error)
 	lock   *os.File
 	mu     sync.Mutex
 	wake   sync.Cond // the writer's: there is work
@@ -47,10 +51,15 @@ type Log struct {
 	offset int64 // where the next record goes in the tail file
 	closed bool
 	failed error
+	busy   bool      // the writer writes
+	lost   []numbers // records that never became durable
 	ended  chan struct{}
 
-	fileSynced int64 // the writer's: what of the tail file is durable
+	fileSynced int64 // the writer's while it is busy: what of the tail file is durable
 }
+
+// numbers are those of consecutive records, the last one excluded.
+type numbers struct{ from, to int64 }
 
 // step is one thing for the writer to do, in order.
 type step struct {
@@ -151,18 +160,29 @@ func (l *Log) Wait(ctx context.Context, number int64) error {
 		}
 		l.done.Wait()
 	}
+	if l.isLost(number) {
+		return fmt.Errorf("%w: the record was given up when the disk failed", ErrFailed)
+	}
 	return nil
 }
 
+// isLost says whether a record was given up. mu is held.
+func (l *Log) isLost(number int64) bool {
+	return slices.ContainsFunc(l.lost, func(n numbers) bool { return n.from <= number && number < n.to })
+}
+
 // Last returns the number of the newest record, for Wait; -1 when there is none
-// since the log was opened.
+// since the log was opened or reloaded.
 func (l *Log) Last() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.isLost(l.next - 1) {
+		return -1
+	}
 	return l.next - 1
 }
 
-// Failed returns why nothing can be written any more, or nil.
+// Failed returns why nothing can be written until Resume, or nil.
 func (l *Log) Failed() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,6 +225,7 @@ func (l *Log) write() {
 		steps := l.queue
 		l.queue = nil
 		failed := l.failed
+		l.busy = true
 		l.mu.Unlock()
 		if len(steps) == 0 {
 			return
@@ -214,14 +235,20 @@ func (l *Log) write() {
 		}
 		l.mu.Lock()
 		if failed != nil && l.failed == nil {
-			l.failed = fmt.Errorf("%w: %w (free space or repair the disk, then start the server again)", ErrFailed, failed)
+			l.failed = fmt.Errorf("%w: %w (free space or repair the disk)", ErrFailed, failed)
 		}
-		if l.failed == nil {
-			l.synced = steps[len(steps)-1].number + 1
-		}
+		l.busy = false
 		l.done.Broadcast()
 		l.mu.Unlock()
 	}
+}
+
+// durable notes that the records up to a number are.
+func (l *Log) durable(number int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.synced = number + 1
+	l.done.Broadcast()
 }
 
 // gather is how many bytes are put together for one write.
@@ -252,13 +279,15 @@ func (l *Log) commitRecords(steps []step) error {
 	if len(steps) == 0 {
 		return nil
 	}
+	l.mu.Lock()
 	f := l.tailFile()
+	l.mu.Unlock()
 	var buf []byte
 	flush := func() error {
 		if len(buf) == 0 {
 			return nil
 		}
-		_, err := f.handle.Write(buf)
+		_, err := l.output(f.handle, buf)
 		buf = buf[:0]
 		return err
 	}
@@ -274,7 +303,7 @@ func (l *Log) commitRecords(steps []step) error {
 			if err := flush(); err != nil {
 				return err
 			}
-			if _, err := f.handle.Write(d); err != nil {
+			if _, err := l.output(f.handle, d); err != nil {
 				return err
 			}
 		}
@@ -289,13 +318,12 @@ func (l *Log) commitRecords(steps []step) error {
 		}
 	}
 	l.fileSynced += written
+	l.durable(steps[len(steps)-1].number)
 	return nil
 }
 
-// tailFile returns the file that is written to: the newest that exists.
+// tailFile returns the file that is written to: the newest that exists. mu is held.
 func (l *Log) tailFile() *file {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var newest *file
 	for _, f := range l.files {
 		if newest == nil || f.number > newest.number {
@@ -306,7 +334,7 @@ func (l *Log) tailFile() *file {
 }
 
 func (l *Log) commitRotation(s step) error {
-	f, err := createFile(l.dir, s.rotate, s.record, l.sync)
+	f, err := l.createFile(s.rotate, s.record)
 	if err != nil {
 		return err
 	}
@@ -314,6 +342,7 @@ func (l *Log) commitRotation(s step) error {
 	l.mu.Lock()
 	l.files[f.number] = f
 	l.mu.Unlock()
+	l.durable(s.number)
 	for _, number := range s.remove {
 		if err := l.removeFile(number); err != nil {
 			return err
@@ -323,8 +352,8 @@ func (l *Log) commitRotation(s step) error {
 }
 
 // createFile writes a new file of the log; it has its name only when it is whole.
-func createFile(dir string, number uint64, snapshot *record, sync bool) (f *file, err error) {
-	path := filepath.Join(dir, fileName(number))
+func (l *Log) createFile(number uint64, snapshot *record) (f *file, err error) {
+	path := filepath.Join(l.dir, fileName(number))
 	handle, err := os.OpenFile(path+".tmp", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
@@ -334,10 +363,10 @@ func createFile(dir string, number uint64, snapshot *record, sync bool) (f *file
 			err = errors.Join(err, handle.Close())
 		}
 	}()
-	if _, err := handle.Write(append(snapshot.head(0), snapshot.meta...)); err != nil {
+	if _, err := l.output(handle, append(snapshot.head(0), snapshot.meta...)); err != nil {
 		return nil, err
 	}
-	if sync {
+	if l.sync {
 		if err := handle.Sync(); err != nil {
 			return nil, err
 		}
@@ -345,8 +374,8 @@ func createFile(dir string, number uint64, snapshot *record, sync bool) (f *file
 	if err := os.Rename(path+".tmp", path); err != nil {
 		return nil, err
 	}
-	if sync {
-		if err := syncDir(dir); err != nil {
+	if l.sync {
+		if err := syncDir(l.dir); err != nil {
 			return nil, err
 		}
 	}
@@ -425,6 +454,19 @@ func (l *Log) Files() []uint64 {
 		numbers = append(numbers, n)
 	}
 	return numbers
+}
+
+// FileSize returns how many bytes a file has.
+func (l *Log) FileSize(number uint64) (int64, error) {
+	reader, err := l.Open(number)
+	if err != nil {
+		return 0, err
+	}
+	info, err := reader.file.handle.Stat()
+	if err = errors.Join(err, reader.Close()); err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
 }
 
 const fileSuffix = ".journal"

@@ -57,7 +57,10 @@ func Open(config Config) (*Log, *Recovered, error) {
 		}
 		return nil, nil, fmt.Errorf("open state directory %s: %w", config.Dir, err)
 	}
-	l := &Log{dir: config.Dir, sync: !config.NoSync, lock: lock, files: map[uint64]*file{}, ended: make(chan struct{})}
+	l := &Log{dir: config.Dir, sync: !config.NoSync, output: config.Write, lock: lock, files: map[uint64]*file{}, ended: make(chan struct{})}
+	if l.output == nil {
+		l.output = (*os.File).Write
+	}
 	l.wake.L, l.done.L = &l.mu, &l.mu
 	recovered, err := l.recover(config)
 	if err != nil {
@@ -68,6 +71,16 @@ func Open(config Config) (*Log, *Recovered, error) {
 	}
 	go l.write()
 	return l, recovered, nil
+}
+
+// Abandoned says whether a directory holds a log that no process has open.
+func Abandoned(dir string) bool {
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	locked := filelock.Try(lock)
+	return errors.Join(locked, lock.Close()) == nil
 }
 
 // recover opens the files and reads what the newest one holds.
@@ -115,7 +128,7 @@ func (l *Log) begin(config Config) (*Recovered, error) {
 		return nil, err
 	}
 	r := &record{kind: kindSnapshot, meta: snapshot}
-	f, err := createFile(l.dir, 1, r, l.sync)
+	f, err := l.createFile(1, r)
 	if err != nil {
 		return nil, err
 	}

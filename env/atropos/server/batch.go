@@ -424,7 +424,7 @@ func (s *Server) ackBatch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
-	id, err := atropos.DecodeBatchID(body)
+	id, err := s.config.Rules.DecodeBatchID(body)
 	if err != nil {
 		return err
 	}

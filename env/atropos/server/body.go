@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/hermes-env/hermes-env/env/atropos"
 )
@@ -36,11 +37,24 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (body []byte, done
 		return nil, nil, s.tooLarge()
 	}
 	source := sent
-	if strings.Contains(strings.ToLower(r.Header.Get("Content-Encoding")), "gzip") {
-		source, err = unzip(source)
+	switch encoding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding"))); {
+	case strings.Contains(encoding, "gzip"):
+		if source, err = unzip(source); err != nil {
+			return nil, nil, err
+		}
+	case encoding == "zstd":
+		if err := held.grow(r.Context(), firstRead+maxWindow/perByte); err != nil {
+			return nil, nil, err
+		}
+		decoder, err := unzstd(source)
 		if err != nil {
 			return nil, nil, err
 		}
+		defer decoder.Close()
+		source = &zstdReader{decoder}
+	case encoding != "" && encoding != "identity" && !s.config.Rules.AcceptImpossible:
+		w.Header().Set("Accept-Encoding", "gzip, zstd")
+		return nil, nil, &statusError{code: http.StatusUnsupportedMediaType, detail: fmt.Sprintf("the body has the content encoding %q: send it as gzip, zstd or without one", encoding)}
 	}
 	body, err = s.readAll(r.Context(), source, held)
 	if err != nil {
@@ -83,14 +97,42 @@ func (z *zipped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func badGzip(err error) error {
+func badGzip(err error) error { return badPayload(err, "Invalid gzip payload") }
+
+// badPayload turns an error of the format into a reply; those of the connection stay.
+func badPayload(err error, detail string) error {
 	var status *statusError
 	var network net.Error
 	if errors.As(err, &status) || errors.As(err, &network) || errors.Is(err, errBody) {
 		return err
 	}
-	return &statusError{code: http.StatusBadRequest, detail: "Invalid gzip payload", plain: true}
+	return &statusError{code: http.StatusBadRequest, detail: detail, plain: true}
 }
+
+// maxWindow is the memory that a zstd body may ask for to be unpacked, in bytes. It is
+// the least that RFC 8878 asks decoders to support.
+const maxWindow = 8 << 20
+
+func unzstd(source io.Reader) (*zstd.Decoder, error) {
+	decoder, err := zstd.NewReader(source, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		return nil, badZstd(err)
+	}
+	return decoder, nil
+}
+
+// zstdReader marks errors of the format, as against those of the connection.
+type zstdReader struct{ decoder *zstd.Decoder }
+
+func (z *zstdReader) Read(p []byte) (int, error) {
+	n, err := z.decoder.Read(p)
+	if err != nil && err != io.EOF {
+		err = badZstd(err)
+	}
+	return n, err
+}
+
+func badZstd(err error) error { return badPayload(err, "Invalid zstd payload") }
 
 // firstRead is the room for a body before any of it has arrived, in bytes. It is not
 // what the client announces: one that sends nothing more must not hold much.

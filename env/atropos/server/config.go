@@ -2,6 +2,7 @@ package server
 
 import (
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/hermes-env/hermes-env/env/atropos"
@@ -23,7 +24,7 @@ type Config struct {
 	MaxSequences int64         // held at once, before posts wait and are refused; 0 means 1,048,576
 	MaxBytes     int64         // held at once on disk, packed; 0 means 64 GiB
 	MaxBody      int64         // bytes of one request, unpacked; 0 means 512 MiB
-	MaxMemory    int64         // for requests that are being read, in bytes, and one more of them; 0 means 2 GiB
+	MaxMemory    int64         // for requests that are being read, in bytes, at least 4 times MaxBody if none is to take more; 0 means 2 GiB
 	MinFree      int64         // bytes to leave free on the disk; 0 means 256 MiB, negative that it isn't looked at
 	Patience     time.Duration // how long a post waits for room before it is refused; 0 means 15 s, negative not at all
 	Stall        time.Duration // a connection on which nothing moves for so long, or next to nothing, is given up; 0 means 30 s
@@ -32,6 +33,10 @@ type Config struct {
 	Version string
 	clock   func() time.Time // nil means time.Now, whose times jumps of the clock don't reach
 	Log     *slog.Logger     // nil: nothing is logged
+
+	write    func(*os.File, []byte) (int, error) // to the journal; nil means (*os.File).Write
+	free     func(dir string) (int64, error)     // bytes of its disk; nil means those of the system
+	diskPoll time.Duration                       // between looks at the disk; 0 means 1 s
 }
 
 // now is the time; only differences of it are used, none of them over a restart.
@@ -51,6 +56,10 @@ func (c Config) withDefaults() Config {
 	fill(&c.Patience, 15*time.Second)
 	fill(&c.Stall, 30*time.Second)
 	fill(&c.FileSize, 64<<20)
+	fill(&c.diskPoll, time.Second)
+	if c.free == nil {
+		c.free = freeSpace
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}

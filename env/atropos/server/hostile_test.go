@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -85,7 +88,7 @@ func (s *served) hasAllItsMemory() {
 		m := s.server.memory
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return m.free == s.server.config.MaxMemory && !m.overdraw
+		return m.used() == 0
 	}, time.Minute, time.Millisecond, "memory is given back")
 }
 
@@ -128,7 +131,7 @@ func TestSlowClientsAreGivenUpAndHoldNobodyUp(t *testing.T) {
 }
 
 func TestClientsThatSendNothingHoldNoMemory(t *testing.T) {
-	s := serveHostile(t, Config{MaxMemory: 1 << 20, Patience: -1, Stall: time.Minute})
+	s := serveHostile(t, Config{MaxMemory: 4 << 20, Patience: -1, Stall: time.Minute})
 	for range 10 {
 		_, err := io.WriteString(s.dial(), head(10<<20, "")+`{"tokens":`)
 		require.NoError(t, err)
@@ -152,6 +155,67 @@ func TestBombsAreRefusedWithinTheMemoryThereIs(t *testing.T) {
 	}
 	s.hasAllItsMemory()
 	require.Equal(t, `{"current_step":0,"queue_size":0}`, s.get("/status"))
+}
+
+// Requests of any sizes never hold more than the budget, and always get on.
+func TestBudget_BoundsWhatRequestsHold(t *testing.T) {
+	const total, largest = 1000, 600
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		b := newBudget(total, largest)
+		type request struct {
+			taken, want int64
+			reserved    bool
+		}
+		requests := make([]request, 8)
+		for i := range requests {
+			requests[i].want = 1 + random.Int64N(largest)
+		}
+		for left := len(requests); left > 0; {
+			moved := false
+			for i := range requests {
+				r := &requests[i]
+				if r.want == 0 {
+					continue
+				}
+				if r.taken == r.want || r.reserved {
+					b.give(map[bool]int64{false: r.taken}[r.reserved], r.reserved)
+					*r, moved = request{}, true
+					left--
+					continue
+				}
+				more := 1 + random.Int64N(r.want-r.taken)
+				ok, reserved, _ := b.take(more, r.taken)
+				if ok {
+					moved = true
+					r.taken, r.reserved = r.taken+more, reserved
+				}
+				require.LessOrEqual(t, b.used(), int64(total))
+			}
+			require.True(t, moved, "all wait for each other")
+		}
+		require.Zero(t, b.used())
+	}
+}
+
+func TestServer_GivesMemoryBackAfterBombs(t *testing.T) {
+	held := func() int64 {
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return int64(stats.HeapSys - stats.HeapReleased)
+	}
+	const size = 15 << 20
+	bomb := zip(t, strings.Repeat(" ", size))
+	s := serveHostile(t, Config{MaxBody: 16 << 20, MaxMemory: 64 << 20, Patience: time.Minute})
+	debug.FreeOSMemory()
+	before := held()
+	var sending sync.WaitGroup
+	for range 16 {
+		sending.Go(func() { s.do("POST", "/scored_data", bomb, "Content-Encoding", "gzip") })
+	}
+	sending.Wait()
+	require.Eventually(t, func() bool { return held() < before+size/2 }, 10*time.Second, 10*time.Millisecond,
+		"%d MiB are held, and were %d before", held()>>20, before>>20)
 }
 
 func TestAPostThatBreaksOffIsNotTaken(t *testing.T) {
@@ -274,7 +338,7 @@ func TestWorkersWithOddSettings(t *testing.T) {
 		"a length below zero":     {strings.Replace(worker("4", ""), `2048`, `-1`, 1), 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := open(t, Config{})
+			f := open(t, Config{Rules: atropos.Rules{AcceptImpossible: true}})
 			f.post("/register", withBatchSize("4"))
 			f.get("/batch")
 			a := f.do("POST", "/register-env", c.body)
@@ -369,4 +433,42 @@ func TestJumpsOfTheClockLoseNothing(t *testing.T) {
 		require.Contains(t, f.get("/metrics"), "hermes_api_healthy 1\n")
 	}
 	require.Contains(t, f.get("/status"), `"current_step":10,"queue_size":0`)
+}
+
+func TestServer_RefusesImpossibleValues(t *testing.T) {
+	env := func(old, replacement string) string { return strings.Replace(worker("4", ""), old, replacement, 1) }
+	for name, c := range map[string]struct{ path, body, problem string }{
+		"batch size 0":          {"/register", withBatchSize("0"), `{"type":"greater_than","loc":["body","batch_size"],"msg":"Input should be greater than 0","input":{}}`},
+		"a negative batch size": {"/register", withBatchSize("-1"), `"loc":["body","batch_size"]`},
+		"group size 0":          {"/register-env", env(`:4`, `:0`), `"loc":["body","group_size"]`},
+		"a negative group size": {"/register-env", env(`:4`, `:-4`), `"loc":["body","group_size"]`},
+		"a share above 1":       {"/register-env", worker("4", `,"min_batch_allocation":1.5`), `{"type":"less_than_equal","loc":["body","min_batch_allocation"],"msg":"Input should be less than or equal to 1","input":{}}`},
+		"a negative share":      {"/register-env", worker("4", `,"min_batch_allocation":-0.5`), `"loc":["body","min_batch_allocation"]`},
+		"a negative token":      {"/scored_data", `{"tokens":[[1],[2,-3]],"masks":[[1],[2,3]],"scores":[1,1]}`, `{"type":"greater_than_equal","loc":["body","tokens",1,1],"msg":"A token id should be greater than or equal to 0","input":{}}`},
+		"a huge token":          {"/scored_data", `{"tokens":[[2147483648]],"masks":[[1]],"scores":[1]}`, `"loc":["body","tokens",0,0],"msg":"A token id should be less than or equal to 2147483647"`},
+		"beyond 64 bits":        {"/scored_data", `{"tokens":[[99999999999999999999]],"masks":[[1]],"scores":[1]}`, `"loc":["body","tokens",0,0]`},
+		"as text":               {"/scored_data", `{"tokens":[[0,"-7"]],"masks":[[-100,1]],"scores":[1]}`, `"loc":["body","tokens",0,1]`},
+		"with an exponent":      {"/scored_data", `{"tokens":[[1e12]],"masks":[[1]],"scores":[1]}`, `"loc":["body","tokens",0,0]`},
+		"a negative mask":       {"/scored_data", `{"tokens":[[1]],"masks":[[-1]],"scores":[1]}`, `"loc":["body","masks",0,0],"msg":"A mask should be a token id, or -100"`},
+		"a distilled token":     {"/scored_data_list", `[{"tokens":[[1]],"masks":[[1]],"scores":[1],"distill_token_ids":[[[4,-5]]]}]`, `"loc":["body",0,"distill_token_ids",0,0,1]`},
+		"a field twice":         {"/scored_data", `{"tokens":[[1]],"masks":[[1]],"scores":[1],"scores":[2]}`, `{"type":"duplicate_key","loc":["body","scores"],"msg":"The key \"scores\" is given twice, the second time at byte 43","input":{}}`},
+		"escaped differently":   {"/scored_data", `{"tok\u0065ns":[[1]],"masks":[[1]],"scores":[1],"tokens":[[2]]}`, `"loc":["body","tokens"]`},
+		"in a list of groups":   {"/scored_data_list", `[{"tokens":[[1]],"masks":[[1]],"scores":[1],"masks":[[1]]}]`, `"loc":["body",0,"masks"]`},
+		"inside a field":        {"/scored_data", `{"tokens":[[1]],"masks":[[1]],"scores":[1],"messages":[[{"role":"a","content":"b","role":"c"}]]}`, `"loc":["body","messages"],"msg":"The key \"role\" is given twice`},
+		"in a registration":     {"/register", strings.Replace(registration, `"num_steps":100`, `"num_steps":100,"batch_size":2`, 1), `"type":"duplicate_key","loc":["body","batch_size"]`},
+		"among many keys":       {"/disconnect-env", `{"env_id":0,"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1,"j":1,"k":1,"l":1,"m":1,"n":1,"o":1,"p":1,"q":1,"r":1,"d":2}`, `"loc":["body","d"]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := open(t, Config{})
+			f.post("/register", withBatchSize("4"))
+			f.get("/batch")
+			a := f.do("POST", c.path, c.body)
+			require.Equal(t, 422, a.code, a.body)
+			require.Contains(t, a.body, c.problem)
+			require.True(t, gjson.Valid(a.body))
+
+			original := open(t, Config{Rules: atropos.OriginalRules()})
+			require.Equal(t, 200, original.do("POST", c.path, c.body).code, "the original takes it")
+		})
+	}
 }

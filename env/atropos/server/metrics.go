@@ -27,7 +27,7 @@ func (s *Server) describe() *atropos.Overview {
 	o.Limits = atropos.Limits{Bytes: s.config.MaxBytes, Sequences: s.config.MaxSequences}
 	if err := s.store.log.Failed(); err != nil {
 		o.Problem = err.Error()
-	} else if why := s.diskFull(0); why != "" {
+	} else if why := s.config.diskFull(0); why != "" {
 		o.Problem = why
 	}
 	return o

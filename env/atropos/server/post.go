@@ -21,13 +21,13 @@ const maxKey = 512
 
 func (s *Server) scoredData(w http.ResponseWriter, r *http.Request) error {
 	return s.post(w, r, false, func(body []byte) ([]*atropos.Incoming, error) {
-		group, err := atropos.DecodeGroup(body)
+		group, err := s.config.Rules.DecodeGroup(body)
 		return []*atropos.Incoming{group}, err
 	})
 }
 
 func (s *Server) scoredDataList(w http.ResponseWriter, r *http.Request) error {
-	return s.post(w, r, true, atropos.DecodeGroups)
+	return s.post(w, r, true, s.config.Rules.DecodeGroups)
 }
 
 // post takes the groups of one request, all or none.
@@ -210,7 +210,7 @@ func (s *Server) queue(r *http.Request, o *offer) (*atropos.Answer, error) {
 // why there is no room and a channel that is closed when there may be some.
 func (s *Server) tryQueue(o *offer) (answer *atropos.Answer, number int64, room <-chan struct{}, why string, err error) {
 	st := s.store
-	full := s.diskFull(o.bytes)
+	full := s.config.diskFull(o.bytes)
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if err := st.log.Failed(); err != nil {
@@ -255,19 +255,4 @@ func (s *Server) tryQueue(o *offer) (answer *atropos.Answer, number int64, room 
 	s.counters.sequences.Add(o.sequences)
 	s.counters.tokens.Add(o.tokens)
 	return answer, number, nil, "", nil
-}
-
-// diskFull says why the disk takes no more, or "".
-func (s *Server) diskFull(bytes int64) string {
-	if s.config.MinFree < 0 {
-		return ""
-	}
-	free, err := freeSpace(s.config.Dir)
-	if err != nil {
-		return "" // the write will tell
-	}
-	if free-bytes < s.config.MinFree {
-		return fmt.Sprintf("the disk of the state directory has %d bytes left, and %d are kept free", free, s.config.MinFree)
-	}
-	return ""
 }

@@ -141,6 +141,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, atropos.ErrOtherPost):
 		status = &statusError{code: http.StatusUnprocessableEntity, detail: err.Error()}
 	case errors.Is(err, journal.ErrFailed), errors.Is(err, journal.ErrClosed):
+		s.store.rollBack() // what is refused must not show
 		status = &statusError{code: http.StatusServiceUnavailable, detail: err.Error(), retry: 5 * time.Second}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return // the client went away
@@ -188,7 +189,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
-	registration, err := atropos.DecodeRegistration(body)
+	registration, err := s.config.Rules.DecodeRegistration(body)
 	if err != nil {
 		return err
 	}
@@ -218,7 +219,7 @@ func (s *Server) registerEnv(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
-	registration, err := atropos.DecodeEnvRegistration(body)
+	registration, err := s.config.Rules.DecodeEnvRegistration(body)
 	if err != nil {
 		return err
 	}
@@ -245,7 +246,7 @@ func (s *Server) disconnectEnv(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
-	id, err := atropos.DecodeEnvID(body)
+	id, err := s.config.Rules.DecodeEnvID(body)
 	if err != nil {
 		return err
 	}
@@ -301,7 +302,7 @@ func (s *Server) statusEnv(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		defer done()
-		if id, err = atropos.DecodeEnvID(body); err != nil {
+		if id, err = s.config.Rules.DecodeEnvID(body); err != nil {
 			return err
 		}
 	}
@@ -335,6 +336,9 @@ func (s *Server) resetData(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 	if err := s.store.log.Failed(); err != nil {
 		return err
+	}
+	if why := s.config.diskFull(0); why != "" {
+		return &statusError{code: http.StatusServiceUnavailable, detail: why, retry: 5 * time.Second}
 	}
 	return reply(w, struct {
 		Status string `json:"status"`

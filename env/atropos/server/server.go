@@ -41,9 +41,10 @@ type counters struct {
 // New opens the state and returns a server that does not listen yet. Close it.
 func New(config Config) (*Server, error) {
 	config = config.withDefaults()
-	s := &Server{config: config, memory: newBudget(config.MaxMemory), begun: config.now(), closing: make(chan struct{})}
+	s := &Server{config: config, memory: newBudget(config.MaxMemory, perByte*(config.MaxBody+1)), begun: config.now(), closing: make(chan struct{})}
 	if config.Dir == "" {
-		dir, err := os.MkdirTemp("", "hermes-env-api-")
+		s.sweep(os.TempDir())
+		dir, err := os.MkdirTemp("", temporary)
 		if err != nil {
 			return nil, fmt.Errorf("make a temporary state directory: %w", err)
 		}
@@ -80,6 +81,7 @@ func (s *Server) Close() error {
 	var err error
 	s.once.Do(func() {
 		close(s.closing)
+		s.memory.timer.Stop()
 		err = errors.Join(s.store.close(), s.removePrivate())
 	})
 	return err

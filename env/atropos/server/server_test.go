@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
@@ -300,6 +301,14 @@ func zip(t *testing.T, text string) string {
 	return b.String()
 }
 
+func zipZstd(t *testing.T, text string) string {
+	t.Helper()
+	encoder, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	defer encoder.Close()
+	return string(encoder.EncodeAll([]byte(text), nil))
+}
+
 func TestPackedRequests(t *testing.T) {
 	f := open(t, Config{MaxBody: 1 << 20})
 	half := len(registration) / 2
@@ -315,7 +324,12 @@ func TestPackedRequests(t *testing.T) {
 		"not gzip":                 {registration, "gzip", 400, "Invalid gzip payload"},
 		"cut off":                  {packed[:len(packed)-9], "gzip", 400, "Invalid gzip payload"},
 		"a wrong checksum":         {packed[:len(packed)-8] + "12345678", "gzip", 400, "Invalid gzip payload"},
-		"an encoding it ignores":   {packed, "deflate", 400, `{"detail":"There was an error parsing the body"}`},
+		"an unknown encoding":      {packed, "deflate", 415, `{"detail":"the body has the content encoding \"deflate\": send it as gzip, zstd or without one"}`},
+		"zstd":                     {zipZstd(t, registration), "zstd", 200, `"uuid"`},
+		"not zstd":                 {registration, "zstd", 400, "Invalid zstd payload"},
+		"zstd that is cut off":     {zipZstd(t, registration)[:40], "zstd", 400, "Invalid zstd payload"},
+		"a zstd bomb":              {zipZstd(t, strings.Repeat(" ", 2<<20)), "zstd", 413, "unpacked"},
+		"no zstd":                  {"", "zstd", 422, `"loc":["body"]`},
 		"nothing":                  {"", "gzip", 422, `"loc":["body"]`},
 		"a bomb":                   {zip(t, strings.Repeat(" ", 2<<20)), "gzip", 413, "unpacked"},
 		"a large body, not packed": {strings.Repeat(" ", 2<<20), "identity", 413, "unpacked"},
@@ -367,9 +381,9 @@ func TestWhatAWorkerSees(t *testing.T) {
 		f.post("/scored_data", group(4, "5", `,"env_id":0`))
 	}
 	f.post("/scored_data", group(2, "5", `,"env_id":1`))
-	require.Equal(t, `{"current_step":0,"queue_size":3,"unallocated_fraction":0.75,"self_queue_size":3,"max_group_size":4,"env_weight":0.5}`,
+	require.Equal(t, `{"current_step":0,"queue_size":3,"unallocated_fraction":0.75,"self_queue_size":3,"max_group_size":4,"env_weight":0.5,"trainer_waiting":true}`,
 		f.get("/status-env?env_id=0"), "the other's 2 count as 4, less the 4 that it may have at least")
-	require.Equal(t, `{"current_step":0,"queue_size":7,"unallocated_fraction":0.75,"self_queue_size":1,"max_group_size":4,"env_weight":0.5}`,
+	require.Equal(t, `{"current_step":0,"queue_size":7,"unallocated_fraction":0.75,"self_queue_size":1,"max_group_size":4,"env_weight":0.5,"trainer_waiting":true}`,
 		f.get("/status-env?env_id=1"))
 	require.Contains(t, f.do("GET", "/status-env", `{"env_id":-1}`).body, `"max_group_size":4`, "a negative id counts from the last")
 	f.post("/disconnect-env", `{"env_id":1}`)
@@ -497,7 +511,7 @@ func TestGroupsThatAreRefused(t *testing.T) {
 }
 
 func TestValuesThatAreConverted(t *testing.T) {
-	f := open(t, Config{})
+	f := open(t, Config{Rules: atropos.Rules{AcceptImpossible: true}})
 	for _, c := range []struct{ sent, field, want string }{
 		{`"tokens":[[1.0,"1",true,1e2," 2 "]],"masks":[[1,2,3,4,5]],"scores":[1]`, "tokens", `[[1,1,1,100,2]]`},
 		{`"tokens":[[123456789012345678901234567890]],"masks":[[-0]],"scores":["1.5"]`, "tokens", `[[123456789012345678901234567890]]`},

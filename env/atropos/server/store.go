@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
@@ -30,6 +29,9 @@ type store struct {
 	moving   bool             // compact runs
 	snapshot int64            // bytes of the one that the newest file begins with
 
+	disk       string // why the disk takes no posts now, or ""
+	rolledBack error  // the failure of the journal after which the state was made anew
+
 	lost    int64
 	working sync.WaitGroup
 	stopped chan struct{}
@@ -37,7 +39,7 @@ type store struct {
 
 func openStore(config Config) (*store, error) {
 	s := &store{config: config, live: map[uint64]int64{}, sizes: map[uint64]int64{}, room: make(chan struct{}), stopped: make(chan struct{})}
-	log, recovered, err := journal.Open(journal.Config{Dir: config.Dir, NoSync: config.NoSync, Repair: config.Repair, Snapshot: s.firstSnapshot})
+	log, recovered, err := journal.Open(journal.Config{Dir: config.Dir, NoSync: config.NoSync, Repair: config.Repair, Snapshot: s.firstSnapshot, Write: config.write})
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +47,8 @@ func openStore(config Config) (*store, error) {
 	if err := s.recover(recovered); err != nil {
 		return nil, errors.Join(fmt.Errorf("open state directory %s: %w", config.Dir, err), log.Close())
 	}
+	s.working.Add(1)
+	go s.watchDisk()
 	return s, nil
 }
 
@@ -58,40 +62,17 @@ func (s *store) firstSnapshot() ([]byte, error) {
 
 // recover makes the state from what the journal held.
 func (s *store) recover(recovered *journal.Recovered) error {
-	state, err := atropos.RestoreState(s.config.Rules, recovered.Snapshot)
+	missing, err := s.restore(recovered)
 	if err != nil {
 		return err
-	}
-	s.state = state
-	s.snapshot = int64(len(recovered.Snapshot))
-	for _, r := range recovered.Records {
-		var event atropos.Event
-		if err := json.Unmarshal(r.Meta, &event); err != nil {
-			return fmt.Errorf("read a record of the journal: %w (was it written by a newer version?)", err)
-		}
-		locate(&event, r.File, r.DataAt)
-		state.Apply(&event)
-	}
-	files := s.log.Files()
-	var missing []uint64
-	for e := range state.Live() {
-		s.live[e.Place.File] += e.Place.Length
-		if !slices.Contains(files, e.Place.File) {
-			missing = append(missing, e.ID)
-		}
 	}
 	if len(missing) > 0 && !s.config.Repair {
 		return fmt.Errorf("the data of %d groups is missing: files of the directory are gone (--repair goes on without them)", len(missing))
 	}
-	state.OnDrop(s.dropped)
 	for _, id := range missing {
-		if _, err := s.record(state.Lost(id)); err != nil {
+		if _, err := s.record(s.state.Lost(id)); err != nil {
 			return err
 		}
-	}
-	state.Awake(s.config.now())
-	for _, f := range files {
-		s.sizes[f] = s.config.FileSize
 	}
 	if recovered.Torn > 0 {
 		s.config.Log.Warn("cut off records that were being written when the server died, and that nobody was told of", "bytes", recovered.Torn)
@@ -100,6 +81,39 @@ func (s *store) recover(recovered *journal.Recovered) error {
 		s.config.Log.Error("passed over damaged records", "place", place)
 	}
 	return nil
+}
+
+// restore makes the state from a snapshot and the events after it, and returns the
+// groups whose data is missing.
+func (s *store) restore(recovered *journal.Recovered) (missing []uint64, err error) {
+	state, err := atropos.RestoreState(s.config.Rules, recovered.Snapshot)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range recovered.Records {
+		var event atropos.Event
+		if err := json.Unmarshal(r.Meta, &event); err != nil {
+			return nil, fmt.Errorf("read a record of the journal: %w (was it written by a newer version?)", err)
+		}
+		locate(&event, r.File, r.DataAt)
+		state.Apply(&event)
+	}
+	live, sizes := map[uint64]int64{}, map[uint64]int64{}
+	for _, f := range s.log.Files() {
+		if sizes[f], err = s.log.FileSize(f); err != nil {
+			return nil, err
+		}
+	}
+	for e := range state.Live() {
+		live[e.Place.File] += e.Place.Length
+		if _, ok := sizes[e.Place.File]; !ok {
+			missing = append(missing, e.ID)
+		}
+	}
+	state.OnDrop(s.dropped)
+	state.Awake(s.config.now())
+	s.state, s.live, s.sizes, s.snapshot = state, live, sizes, int64(len(recovered.Snapshot))
+	return missing, nil
 }
 
 // locate turns the places in an event, which count from the start of the data that
