@@ -16,9 +16,7 @@ package parsers
 // what follows that tag tells which format it is.
 type hunyuanMachine struct {
 	pos   int
-	start int // of the opening tag
 	inner machine
-	end   []string // the closing tag of the section
 }
 
 const hunyuanOpen = "<tool_calls"
