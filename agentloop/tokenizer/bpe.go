@@ -276,10 +276,10 @@ func (m *bpe) appendBytes(symbols []int32, r rune, first, last bool) ([]int32, b
 	return symbols, true
 }
 
-// joints knows which neighbouring characters can be part of one token. Between any
-// others a piece can be cut without a change to its ids, since every token is made of
-// merges of neighbours: a text that is not cut into words becomes words again, which the
-// cache knows.
+// joints holds the pairs of characters that are neighbours within some token. Every
+// merge joins the last character of its left side with the first one of its right side,
+// so a piece can be cut between any other two without a change to its ids. That turns a
+// whole text into words, most of which are in the cache.
 type joints struct {
 	ascii  [utf8.RuneSelf][utf8.RuneSelf]bool
 	others map[uint64]struct{}
@@ -345,7 +345,7 @@ func (j *joints) joined(a, b rune) bool {
 	if j.known == nil {
 		return false
 	}
-	_, knowsA := j.known.id(a)
-	_, knowsB := j.known.id(b)
-	return !knowsA || !knowsB
+	_, knownA := j.known.id(a)
+	_, knownB := j.known.id(b)
+	return !knownA || !knownB
 }
