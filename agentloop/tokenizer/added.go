@@ -15,7 +15,7 @@ import (
 type AddedToken struct {
 	ID         int    `json:"id"`
 	Content    string `json:"content"`
-	SingleWord bool   `json:"single_word"` // only between characters that are no word's
+	SingleWord bool   `json:"single_word"` // only where no word character is next to it
 	LeftStrip  bool   `json:"lstrip"`      // takes the white space before it along
 	RightStrip bool   `json:"rstrip"`      // takes the white space after it along
 	Normalized bool   `json:"normalized"`  // looked for in the normalized text

@@ -1,49 +1,88 @@
 package tokenizer
 
-import "container/heap"
-
 // longPiece is the number of symbols from which a heap finds the next merge faster
 // than looking through all of them does. Without it a long piece, such as a line of
 // one repeated character, would take time that grows with the square of its length.
 const longPiece = 96
 
-const noMerge = int(^uint(0) >> 1)
+const noMerge = int32(1<<31 - 1)
 
-func (m *bpe) rank(left, right int) int {
-	if found, ok := m.merges[pair(left, right)]; ok {
-		return found.rank
-	}
-	return noMerge
+// merge is what two neighbours become.
+type merge struct {
+	rank, id int32
 }
 
-// mergeShort merges in place.
-func (m *bpe) mergeShort(symbols []int) []int {
+// mergeTable holds the merges by their pairs, in open addressing: a lookup is one or two
+// memory accesses, which is most of what merging does.
+type mergeTable struct {
+	entries []mergeEntry
+	shift   uint
+}
+
+type mergeEntry struct {
+	pair uint64 // 0 marks a free entry
+	merge
+}
+
+func newMergeTable(n int) *mergeTable {
+	bits := uint(4)
+	for 1<<bits < 2*n {
+		bits++
+	}
+	return &mergeTable{entries: make([]mergeEntry, 1<<bits), shift: 64 - bits}
+}
+
+// find returns the place of a pair, or the free place for it.
+func (t *mergeTable) find(left, right int32) *mergeEntry {
+	key := uint64(uint32(left))<<32 | uint64(uint32(right)) + 1
+	for at := key * hashFactor >> t.shift; ; at++ {
+		e := &t.entries[at&uint64(len(t.entries)-1)]
+		if e.pair == key || e.pair == 0 {
+			return e
+		}
+	}
+}
+
+func (t *mergeTable) put(left, right int32, m merge) {
+	e := t.find(left, right)
+	e.pair, e.merge = uint64(uint32(left))<<32|uint64(uint32(right))+1, m
+}
+
+func (t *mergeTable) get(left, right int32) merge {
+	if e := t.find(left, right); e.pair != 0 {
+		return e.merge
+	}
+	return merge{rank: noMerge}
+}
+
+// applyShort merges in place.
+func (t *mergeTable) applyShort(symbols []int32) []int32 {
 	if len(symbols) < 2 {
 		return symbols
 	}
-	var space [longPiece]int
-	ranks := space[:len(symbols)-1]
-	for i := range ranks {
-		ranks[i] = m.rank(symbols[i], symbols[i+1])
+	var space [longPiece]merge
+	merges := space[:len(symbols)-1]
+	for i := range merges {
+		merges[i] = t.get(symbols[i], symbols[i+1])
 	}
 	for {
 		best, at := noMerge, -1
-		for i, rank := range ranks {
-			if rank < best {
-				best, at = rank, i
+		for i := range merges {
+			if merges[i].rank < best {
+				best, at = merges[i].rank, i
 			}
 		}
 		if at < 0 {
 			return symbols
 		}
-		symbols[at] = m.merges[pair(symbols[at], symbols[at+1])].id
+		symbols[at] = merges[at].id
 		symbols = append(symbols[:at+1], symbols[at+2:]...)
-		ranks = append(ranks[:at], ranks[at+1:]...)
-		if at < len(ranks) {
-			ranks[at] = m.rank(symbols[at], symbols[at+1])
+		merges = append(merges[:at], merges[at+1:]...)
+		if at < len(merges) {
+			merges[at] = t.get(symbols[at], symbols[at+1])
 		}
 		if at > 0 {
-			ranks[at-1] = m.rank(symbols[at-1], symbols[at])
+			merges[at-1] = t.get(symbols[at-1], symbols[at])
 		}
 	}
 }
@@ -51,62 +90,93 @@ func (m *bpe) mergeShort(symbols []int) []int {
 // candidate is a merge that may still be possible when its turn comes.
 type candidate struct {
 	merge
-	at          int // place of the left symbol
-	left, right int // the symbols it was found for
+	at          int32 // place of the left symbol
+	left, right int32 // the symbols it was found for
 }
 
+func (c candidate) before(d candidate) bool {
+	return c.rank < d.rank || c.rank == d.rank && c.at < d.at
+}
+
+// candidates is a binary heap.
 type candidates []candidate
 
-func (c candidates) Len() int { return len(c) }
-func (c candidates) Less(i, j int) bool {
-	if c[i].rank != c[j].rank {
-		return c[i].rank < c[j].rank
+func (c *candidates) push(x candidate) {
+	h := append(*c, x)
+	at := len(h) - 1
+	for at > 0 {
+		above := (at - 1) / 2
+		if !x.before(h[above]) {
+			break
+		}
+		h[at] = h[above]
+		at = above
 	}
-	return c[i].at < c[j].at
-}
-func (c candidates) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
-func (c *candidates) Push(x any)   { *c = append(*c, x.(candidate)) }
-func (c *candidates) Pop() any {
-	last := (*c)[len(*c)-1]
-	*c = (*c)[:len(*c)-1]
-	return last
+	h[at] = x
+	*c = h
 }
 
-// mergeLong does the same with a heap over a linked list.
-func (m *bpe) mergeLong(symbols []int) []int {
-	n := len(symbols)
-	next, prev := make([]int, n), make([]int, n)
-	for i := range n {
-		next[i], prev[i] = i+1, i-1
+func (c *candidates) pop() candidate {
+	h := *c
+	top, x := h[0], h[len(h)-1]
+	h = h[:len(h)-1]
+	at := 0
+	for {
+		below := 2*at + 1
+		if below >= len(h) {
+			break
+		}
+		if below+1 < len(h) && h[below+1].before(h[below]) {
+			below++
+		}
+		if !h[below].before(x) {
+			break
+		}
+		h[at] = h[below]
+		at = below
 	}
-	var queue candidates
-	consider := func(at int) {
-		if at < 0 || next[at] >= n {
+	if len(h) > 0 {
+		h[at] = x
+	}
+	*c = h
+	return top
+}
+
+// applyLong does the same as applyShort with a heap over a linked list.
+func (t *mergeTable) applyLong(symbols []int32) []int32 {
+	n := int32(len(symbols))
+	links := make([]struct{ next, prev int32 }, n)
+	for i := range links {
+		links[i].next, links[i].prev = int32(i)+1, int32(i)-1
+	}
+	queue := make(candidates, 0, n)
+	consider := func(at int32) {
+		if at < 0 || links[at].next >= n {
 			return
 		}
-		left, right := symbols[at], symbols[next[at]]
-		if found, ok := m.merges[pair(left, right)]; ok {
-			heap.Push(&queue, candidate{merge: found, at: at, left: left, right: right})
+		left, right := symbols[at], symbols[links[at].next]
+		if found := t.get(left, right); found.rank != noMerge {
+			queue.push(candidate{merge: found, at: at, left: left, right: right})
 		}
 	}
 	for i := range n {
 		consider(i)
 	}
-	for queue.Len() > 0 {
-		c := heap.Pop(&queue).(candidate)
+	for len(queue) > 0 {
+		c := queue.pop()
 		right := n
 		if symbols[c.at] >= 0 {
-			right = next[c.at]
+			right = links[c.at].next
 		}
 		if right >= n || symbols[c.at] != c.left || symbols[right] != c.right {
 			continue // merged with another neighbour meanwhile
 		}
 		symbols[c.at], symbols[right] = c.id, -1
-		next[c.at] = next[right]
-		if next[right] < n {
-			prev[next[right]] = c.at
+		links[c.at].next = links[right].next
+		if links[right].next < n {
+			links[links[right].next].prev = c.at
 		}
-		consider(prev[c.at])
+		consider(links[c.at].prev)
 		consider(c.at)
 	}
 	out := symbols[:0]

@@ -85,6 +85,34 @@ func FuzzCharsmap(f *testing.F) {
 	})
 }
 
+// Cutting a long text where no token could join its parts changes none of its ids.
+func FuzzBPE_CutsLongTextsWithoutAChange(f *testing.F) {
+	var models []*bpe
+	for _, name := range []string{"piece_prepend", "piece_unknown", "level_llama3"} {
+		data, err := os.ReadFile("testdata/" + name + ".json")
+		require.NoError(f, err)
+		tok, err := Parse(data)
+		require.NoError(f, err)
+		models = append(models, tok.model.(*bpe))
+	}
+	require.NotNil(f, models[0].joints)
+	f.Add("▁the▁agent▁runs▁the▁tools▁it's▁你好世界▁and▁▁▁▁▁a▁very▁long▁word:▁agentagentagentagentagentagentagent")
+	f.Add(strings.Repeat("▁ab😀", 30))
+	f.Add(strings.Repeat("<0x41>", 30))
+	f.Fuzz(func(t *testing.T, text string) {
+		if !utf8.ValidString(text) {
+			return
+		}
+		for _, m := range models {
+			got, err := m.encode(nil, text)
+			require.NoError(t, err)
+			want, err := m.encodeWhole(nil, text)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+	})
+}
+
 func TestParseScore_RoundsAsTheLibraryDoes(t *testing.T) {
 	for text, want := range map[string]float64{
 		"0":                         0,

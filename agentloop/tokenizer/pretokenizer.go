@@ -309,7 +309,7 @@ func (m metaspace) split(p piece, yield func(piece)) error {
 	return nil
 }
 
-// fixedLength cuts after every so many characters.
+// fixedLength is the number of characters of each part of a text.
 type fixedLength int
 
 func (f fixedLength) split(p piece, yield func(piece)) error {

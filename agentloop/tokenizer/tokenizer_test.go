@@ -152,7 +152,7 @@ func TestAFileThisVersionCanNotReadExactlyIsRefused(t *testing.T) {
 		"rules that are missing":      {`{"normalizer":{"type":"Precompiled"},` + model + `}`, "precompiled_charsmap is missing"},
 		"rules cut short":             {`{"normalizer":{"type":"Precompiled","precompiled_charsmap":"AAE="},` + model + `}`, "shorter than its header"},
 		"rules without their trie":    {`{"normalizer":{"type":"Precompiled","precompiled_charsmap":"ZAAAAA=="},` + model + `}`, "does not fit"},
-		"rules that are no base64":    {`{"normalizer":{"type":"Precompiled","precompiled_charsmap":"%"},` + model + `}`, "base64"},
+		"rules not in base64":         {`{"normalizer":{"type":"Precompiled","precompiled_charsmap":"%"},` + model + `}`, "base64"},
 		"unknown pre-tokenizer":       {`{"pre_tokenizer":{"type":"UnicodeScripts"},` + model + `}`, `pre-tokenizer "UnicodeScripts"`},
 		"unknown decoder":             {`{"decoder":{"type":"Rot13"},` + model + `}`, `decoder "Rot13"`},
 		"unknown post-processor":      {`{"post_processor":{"type":"Magic"},` + model + `}`, `post-processor "Magic"`},
@@ -167,7 +167,7 @@ func TestAFileThisVersionCanNotReadExactlyIsRefused(t *testing.T) {
 		"two tokens with one id":      {`{"model":{"type":"BPE","vocab":{"a":0,"b":0},"merges":[]}}`, "same id"},
 		"id out of range":             {`{"model":{"type":"BPE","vocab":{"a":99999999999},"merges":[]}}`, "out of range"},
 		"negative id":                 {`{"model":{"type":"BPE","vocab":{"a":-1},"merges":[]}}`, "out of range"},
-		"score that is no number":     {`{"model":{"type":"Unigram","vocab":[["a","b"]]}}`, "is not a number"},
+		"score without a number":      {`{"model":{"type":"Unigram","vocab":[["a","b"]]}}`, "is not a number"},
 		"unigram entry without score": {`{"model":{"type":"Unigram","unk_id":0,"vocab":[["a"]]}}`, "entry 0"},
 		"unigram unk out of range":    {`{"model":{"type":"Unigram","unk_id":3,"vocab":[["a",0]]}}`, "unk_id 3"},
 		"template with two sequences": {`{"post_processor":{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}},{"Sequence":{"id":"A"}}],"special_tokens":{}},` + model + `}`, "has 2"},
@@ -198,6 +198,14 @@ func TestEncode_RefusesATextWithoutATokenForIt(t *testing.T) {
 		_, err = tok.Encode("ab", false)
 		require.ErrorContains(t, err, test.want, name)
 	}
+}
+
+func TestEncode_TakesNoWordLongerThanTheModelAllows(t *testing.T) {
+	tok, err := tokenizer.Parse([]byte(`{"model":{"type":"WordPiece","unk_token":"?","continuing_subword_prefix":"##","max_input_chars_per_word":0,"vocab":{"?":0,"a":1}}}`))
+	require.NoError(t, err)
+	ids, err := tok.Encode("a", false)
+	require.NoError(t, err)
+	require.Equal(t, []int{0}, ids)
 }
 
 func TestEncode_RefusesATextThatAPatternGivesUpOn(t *testing.T) {

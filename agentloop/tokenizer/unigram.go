@@ -21,16 +21,12 @@ type unigram struct {
 	unk          int // -1 when there is none
 	byteFallback bool
 	byteTokens   [256]int
-	trie         *scoreNode
+	trie         *byteTrie
 	entries      int // of the file, those that others replace included
+	cache        *cache
 }
 
 func (m *unigram) size() int { return m.entries }
-
-type scoreNode struct {
-	next map[byte]*scoreNode
-	id   int // -1 where no token ends
-}
 
 func parseUnigram(raw json.RawMessage) (*unigram, error) {
 	var f struct {
@@ -41,7 +37,7 @@ func parseUnigram(raw json.RawMessage) (*unigram, error) {
 	if err := json.Unmarshal(raw, &f); err != nil {
 		return nil, fmt.Errorf("model Unigram: %w", err)
 	}
-	m := &unigram{unk: -1, byteFallback: f.ByteFallback, lowest: math.Inf(1), trie: &scoreNode{id: -1}, entries: len(f.Vocab)}
+	m := &unigram{unk: -1, byteFallback: f.ByteFallback, lowest: math.Inf(1), entries: len(f.Vocab), cache: newCache()}
 	ids := make(map[string]int, len(f.Vocab))
 	for id, entry := range f.Vocab {
 		var token string
@@ -55,8 +51,8 @@ func parseUnigram(raw json.RawMessage) (*unigram, error) {
 		ids[token] = id // the last of equal tokens
 		m.scores = append(m.scores, score)
 		m.lowest = min(m.lowest, score)
-		m.insert(token, id)
 	}
+	m.trie = newByteTrie(ids)
 	v, err := newVocabulary(ids)
 	if err != nil {
 		return nil, fmt.Errorf("model Unigram: %w", err)
@@ -113,25 +109,6 @@ func parseScore(text string) (float64, bool) {
 	return score, true
 }
 
-func (m *unigram) insert(token string, id int) {
-	if token == "" {
-		return
-	}
-	at := m.trie
-	for i := range len(token) {
-		if at.next == nil {
-			at.next = map[byte]*scoreNode{}
-		}
-		below := at.next[token[i]]
-		if below == nil {
-			below = &scoreNode{id: -1}
-			at.next[token[i]] = below
-		}
-		at = below
-	}
-	at.id = id
-}
-
 // step is the best way to reach a place in the text.
 type step struct {
 	from  int // where its last token starts; -1: not reached
@@ -139,8 +116,19 @@ type step struct {
 	id    int // of that token; -1: an unknown character
 }
 
-// encode is the Viterbi algorithm; neighbouring unknown characters become one token.
 func (m *unigram) encode(ids []int, piece string) ([]int, error) {
+	if len(piece) > maxCachedPiece {
+		return m.best(ids, piece)
+	}
+	slot := m.cache.slot(piece)
+	if found := slot.get(piece); found != nil {
+		return append(ids, found...), nil
+	}
+	return slot.fill(ids, piece, m.best)
+}
+
+// best is the Viterbi algorithm; neighbouring unknown characters become one token.
+func (m *unigram) best(ids []int, piece string) ([]int, error) {
 	best := make([]step, len(piece)+1)
 	for i := range best {
 		best[i].from = -1
@@ -153,13 +141,14 @@ func (m *unigram) encode(ids []int, piece string) ([]int, error) {
 	for at := 0; at < len(piece); {
 		_, width := utf8.DecodeRuneInString(piece[at:])
 		single := false
-		for end, node := at, m.trie; end < len(piece); {
-			if node = node.next[piece[end]]; node == nil {
+		for end, node := at, int32(0); end < len(piece); {
+			var ok bool
+			if node, ok = m.trie.next(node, piece[end]); !ok {
 				break
 			}
 			end++
-			if node.id >= 0 {
-				reach(end, step{from: at, score: best[at].score + m.scores[node.id], id: node.id})
+			if id := m.trie.ids[node]; id >= 0 {
+				reach(end, step{from: at, score: best[at].score + m.scores[id], id: int(id)})
 				single = single || end-at == width
 			}
 		}

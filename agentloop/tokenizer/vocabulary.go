@@ -3,7 +3,9 @@ package tokenizer
 import (
 	"fmt"
 	"hash/maphash"
-	"sync"
+	"strings"
+	"sync/atomic"
+	"unicode/utf8"
 )
 
 // maxID bounds the ids of a file, which index tables.
@@ -75,45 +77,145 @@ func appendByteTokens(ids []int, s string, tokens *[256]int) ([]int, bool) {
 	return ids, true
 }
 
-// Pieces longer than maxCachedPiece are rarely seen twice; a shard that is full
-// starts again, which keeps the cache bounded.
+// runeTable holds the ids of the tokens that are one character.
+type runeTable struct {
+	low  [0x800]int32 // 0: none, else the id + 1
+	high map[rune]int32
+}
+
+func newRuneTable(ids map[string]int) *runeTable {
+	t := &runeTable{high: map[rune]int32{}}
+	for token, id := range ids {
+		r, n := utf8.DecodeRuneInString(token)
+		switch {
+		case n == 0 || n != len(token) || r == utf8.RuneError && n == 1:
+		case int(r) < len(t.low):
+			t.low[r] = int32(id) + 1
+		default:
+			t.high[r] = int32(id) + 1
+		}
+	}
+	return t
+}
+
+func (t *runeTable) id(r rune) (int, bool) {
+	if int(r) < len(t.low) {
+		return int(t.low[r]) - 1, t.low[r] > 0
+	}
+	id := t.high[r]
+	return int(id) - 1, id > 0
+}
+
+// byteTrie finds the tokens that begin at a place. Its edges are a hash table, a step
+// one or two memory accesses.
+type byteTrie struct {
+	ids   []int32 // by node: the token that ends there, or -1
+	edges []trieEdge
+	shift uint
+}
+
+type trieEdge struct {
+	from uint64 // the node and the byte, plus one; 0 marks a free entry
+	to   int32
+}
+
+func newByteTrie(ids map[string]int) *byteTrie {
+	t := &byteTrie{ids: []int32{-1}}
+	t.resize(10)
+	for token, id := range ids {
+		node := int32(0)
+		for i := range len(token) {
+			e := t.find(node, token[i])
+			if e.from == 0 {
+				if 2*len(t.ids) > len(t.edges) {
+					t.resize(64 - t.shift + 1)
+					e = t.find(node, token[i])
+				}
+				e.from, e.to = uint64(node)<<8|uint64(token[i])+1, int32(len(t.ids))
+				t.ids = append(t.ids, -1)
+			}
+			node = e.to
+		}
+		if token != "" {
+			t.ids[node] = int32(id)
+		}
+	}
+	return t
+}
+
+func (t *byteTrie) resize(bits uint) {
+	old := t.edges
+	t.edges, t.shift = make([]trieEdge, 1<<bits), 64-bits
+	for _, e := range old {
+		if e.from != 0 {
+			*t.find(int32((e.from-1)>>8), byte(e.from-1)) = e
+		}
+	}
+}
+
+// find returns the edge of a byte at a node, or the free entry for it.
+func (t *byteTrie) find(node int32, c byte) *trieEdge {
+	key := uint64(node)<<8 | uint64(c) + 1
+	for at := key * hashFactor >> t.shift; ; at++ {
+		e := &t.edges[at&uint64(len(t.edges)-1)]
+		if e.from == key || e.from == 0 {
+			return e
+		}
+	}
+}
+
+// next follows an edge.
+func (t *byteTrie) next(node int32, c byte) (int32, bool) {
+	e := t.find(node, c)
+	return e.to, e.from != 0
+}
+
+// hashFactor spreads keys over a table whose size is a power of two (Fibonacci hashing).
+const hashFactor = 0x9E3779B97F4A7C15
+
+// Pieces longer than maxCachedPiece are rarely seen twice.
 const (
 	maxCachedPiece = 64
-	cacheShards    = 64
-	shardPieces    = 1024
+	cacheSlots     = 1 << 15
 )
 
-// cache remembers the ids of pieces: most of a text is words seen before.
+// cache remembers the ids of pieces: most of a text is words seen before. A piece has
+// one slot, which the last one that needs it keeps, so the cache is bounded and has no lock.
 type cache struct {
-	seed   maphash.Seed
-	shards [cacheShards]struct {
-		sync.RWMutex
-		ids map[string][]int
-	}
+	seed  maphash.Seed
+	slots [cacheSlots]cacheSlot
 }
 
-func newCache() *cache {
-	c := &cache{seed: maphash.MakeSeed()}
-	for i := range c.shards {
-		c.shards[i].ids = map[string][]int{}
-	}
-	return c
+type cacheSlot struct {
+	atomic.Pointer[cachedPiece]
 }
 
-func (c *cache) get(piece string) ([]int, bool) {
-	s := &c.shards[maphash.String(c.seed, piece)%cacheShards]
-	s.RLock()
-	ids, ok := s.ids[piece]
-	s.RUnlock()
-	return ids, ok
+type cachedPiece struct {
+	piece string
+	ids   []int
 }
 
-func (c *cache) put(piece string, ids []int) {
-	s := &c.shards[maphash.String(c.seed, piece)%cacheShards]
-	s.Lock()
-	if len(s.ids) >= shardPieces {
-		clear(s.ids)
+func newCache() *cache { return &cache{seed: maphash.MakeSeed()} }
+
+func (c *cache) slot(piece string) *cacheSlot {
+	return &c.slots[maphash.String(c.seed, piece)%cacheSlots]
+}
+
+// get returns the ids of a piece, or nil.
+func (s *cacheSlot) get(piece string) []int {
+	if found := s.Load(); found != nil && found.piece == piece {
+		return found.ids
 	}
-	s.ids[string([]byte(piece))] = ids // a copy: piece may hold on to a long text
-	s.Unlock()
+	return nil
+}
+
+// fill appends the computed ids of a piece, and keeps them.
+func (s *cacheSlot) fill(ids []int, piece string, compute func([]int, string) ([]int, error)) ([]int, error) {
+	computed, err := compute(make([]int, 0, 4), piece)
+	if err != nil {
+		return nil, err
+	}
+	// A copy of the piece, which may be a part of a long text.
+	s.Store(&cachedPiece{piece: strings.Clone(piece), ids: computed})
+	return append(ids, computed...), nil
 }

@@ -13,7 +13,8 @@ type wordPiece struct {
 	unk     int // -1 when the vocabulary lacks it
 	unkName string
 	prefix  string // of every token of a word but the first
-	longest int    // characters of a word that is looked at; 0: only whole words are tokens
+	longest int    // characters of a word; longer ones are unknown
+	whole   bool   // only whole words are tokens
 }
 
 func parseWordPiece(raw json.RawMessage, wholeWords bool) (*wordPiece, error) {
@@ -34,12 +35,9 @@ func parseWordPiece(raw json.RawMessage, wholeWords bool) (*wordPiece, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", name, err)
 	}
-	m := &wordPiece{vocabulary: v, unk: -1, unkName: f.Unk, prefix: f.Prefix, longest: 100}
+	m := &wordPiece{vocabulary: v, unk: -1, unkName: f.Unk, prefix: f.Prefix, longest: 100, whole: wholeWords}
 	if f.Longest != nil {
 		m.longest = *f.Longest
-	}
-	if wholeWords {
-		m.longest = 0
 	}
 	if id, ok := v.id(f.Unk); ok {
 		m.unk = id
@@ -56,7 +54,7 @@ func (m *wordPiece) unknown(ids []int, word string) ([]int, error) {
 }
 
 func (m *wordPiece) encode(ids []int, word string) ([]int, error) {
-	if m.longest == 0 {
+	if m.whole {
 		if id, ok := m.id(word); ok {
 			return append(ids, id), nil
 		}

@@ -1,6 +1,7 @@
 package oniguruma
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -165,7 +166,7 @@ func (p *parser) class() (ucd.Set, error) {
 // bracket parses a class after its opening bracket to its end.
 func (p *parser) bracket() (out ucd.Set, negative bool, err error) {
 	if p.depth++; p.depth > maxDepth {
-		return nil, false, p.unsupported("a nesting of so many classes")
+		return nil, false, p.unsupported(fmt.Sprintf("a nesting of more than %d classes", maxDepth))
 	}
 	defer func() { p.depth-- }()
 	negative = p.accept("^")

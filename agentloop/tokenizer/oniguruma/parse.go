@@ -64,7 +64,7 @@ type flags struct {
 	extended bool // x
 }
 
-// unsupported is the error for syntax that the library knows and this package doesn't.
+// unsupported is the error for syntax that only the library supports.
 func (p *parser) unsupported(what string) error {
 	return fmt.Errorf("pattern %q: %s at byte %d is not supported", p.pattern, what, p.at)
 }
