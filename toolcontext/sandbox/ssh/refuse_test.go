@@ -149,6 +149,10 @@ func TestKeysOfTheAgentAreUsed(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
+	t.Cleanup(func() {
+		require.NoError(t, listener.Close())
+		<-ended
+	})
 	config := m.config(c)
 	config.KeyFiles = nil
 	config.Getenv = func(name string) (string, bool) {
@@ -158,8 +162,6 @@ func TestKeysOfTheAgentAreUsed(t *testing.T) {
 		return c.getenv(name)
 	}
 	require.NoError(t, newProvider(t, config).Check(t.Context()))
-	require.NoError(t, listener.Close())
-	<-ended
 }
 
 func TestConfigsThatCanNotWorkAreRefused(t *testing.T) {
