@@ -45,6 +45,9 @@ func (s *Summary) metrics() []Metric {
 	for _, k := range t.Notes {
 		add("tampering_noted/"+k.Kind, float64(k.Rollouts))
 	}
+	if s.SandboxEnds > 0 {
+		add("sandbox_ends", float64(s.SandboxEnds))
+	}
 	if s.Rollouts > 0 {
 		add("mean_turns", float64(s.Turns)/float64(s.Rollouts))
 	}

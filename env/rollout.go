@@ -13,7 +13,9 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop"
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/agentloop/model"
+	"github.com/hermes-env/hermes-env/env/config"
 	"github.com/hermes-env/hermes-env/toolcontext"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/trajectories"
 )
 
@@ -27,6 +29,8 @@ const (
 	classSandbox     = "sandbox"
 	classCancelled   = "cancelled"
 	classModel       = "model"
+	// classEndedInside: what ran in the sandbox has ended it, which another try would not change.
+	classEndedInside = "sandbox_ended"
 )
 
 // cleanupTimeout bounds the removal of one rollout's sandbox, which also runs
@@ -122,7 +126,7 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 		rec.Timings.Tools = math.Max(0, rec.Timings.Tools-spent.CreateInTools.Seconds())
 		rec.Timings.Verify = math.Max(0, rec.Timings.Verify-spent.CreateOutsideTools.Seconds())
 		if info, ok := tc.Info(); ok {
-			rec.Sandbox = &trajectories.Sandbox{Backend: info.Backend, Image: info.Image, Digest: info.Digest}
+			rec.Sandbox = &trajectories.Sandbox{Backend: info.Backend, Image: info.Image, Digest: info.Digest, Events: sandboxEvents(tc.Events())}
 		}
 	}()
 
@@ -166,13 +170,13 @@ func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item I
 				messages = append(append([]chat.Message(nil), all.Messages...), l.Prompt...)
 			}
 			if err := tc.Unseal(ctx); err != nil {
-				r.failUnlessCancelled(ctx, rec, trajectories.OutcomeSandboxError, classSandbox, err)
+				r.failWithSandbox(ctx, rec, all, err)
 				return err
 			}
 		}
 		if p, ok := r.opts.Environment.(StagePreparer); ok && l.staged {
 			if err := p.PrepareStage(ctx, item, i, tc); err != nil {
-				r.failUnlessCancelled(ctx, rec, trajectories.OutcomeSandboxError, classSandbox, fmt.Errorf("prepare stage %d (%s): %w", i+1, l.Name, err))
+				r.failWithSandbox(ctx, rec, all, fmt.Errorf("prepare stage %d (%s): %w", i+1, l.Name, err))
 				return err
 			}
 		}
@@ -193,7 +197,7 @@ func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item I
 		err = r.seal(ctx, l, result, tc)
 		*sealed += time.Since(sealing)
 		if err != nil {
-			r.failUnlessCancelled(ctx, rec, trajectories.OutcomeSandboxError, classSandbox, fmt.Errorf("end what the agent left running: %w", err))
+			r.failWithSandbox(ctx, rec, all, fmt.Errorf("end what the agent left running: %w", err))
 			return err
 		}
 
@@ -226,7 +230,7 @@ func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item I
 				r.settleAsZero(rec, all, "the failure to score counts as 0: "+err.Error())
 				return nil
 			}
-			r.classifyRewardFailure(ctx, rec, err)
+			r.classifyRewardFailure(ctx, rec, all, err)
 			return err
 		}
 		if scores = append(scores, score); score.Stop {
@@ -367,18 +371,22 @@ func (r *Runner) classifyAgentFailure(ctx context.Context, rec *trajectories.Rol
 		r.fail(rec, trajectories.OutcomeModelError, string(modelErr.Kind), err)
 	case result.StopReason == agentloop.StopModelError:
 		r.fail(rec, trajectories.OutcomeModelError, classModel, err)
+	case errors.Is(err, sandbox.ErrEndedInside):
+		r.failEndedInside(ctx, rec, result, err)
 	default:
 		r.fail(rec, trajectories.OutcomeSandboxError, classSandbox, err)
 	}
 }
 
-func (r *Runner) classifyRewardFailure(ctx context.Context, rec *trajectories.Rollout, err error) {
+func (r *Runner) classifyRewardFailure(ctx context.Context, rec *trajectories.Rollout, result *agentloop.Result, err error) {
 	var named *VerifierError
 	switch {
 	case errors.As(err, &named) && named.Infrastructure:
 		r.failUnlessCancelled(ctx, rec, trajectories.OutcomeSandboxError, named.Class, err)
 	case errors.As(err, &named) && named.Class != "":
 		r.failUnlessCancelled(ctx, rec, trajectories.OutcomeVerifierError, named.Class, err)
+	case errors.Is(err, sandbox.ErrEndedInside):
+		r.failEndedInside(ctx, rec, result, err)
 	case errors.Is(err, errVerifyTimeout):
 		r.failUnlessCancelled(ctx, rec, trajectories.OutcomeVerifierError, classTimeout, err)
 	case toolcontext.IsInfrastructure(err):
@@ -395,10 +403,40 @@ func (r *Runner) failUnlessCancelled(ctx context.Context, rec *trajectories.Roll
 	r.fail(rec, outcome, class, err)
 }
 
+// failWithSandbox records the failure of a sandbox that an agent has worked in.
+func (r *Runner) failWithSandbox(ctx context.Context, rec *trajectories.Rollout, result *agentloop.Result, err error) {
+	if errors.Is(err, sandbox.ErrEndedInside) {
+		r.failEndedInside(ctx, rec, result, err)
+		return
+	}
+	r.failUnlessCancelled(ctx, rec, trajectories.OutcomeSandboxError, classSandbox, err)
+}
+
+// failEndedInside records that what ran in the sandbox has ended it. With env.on_tampering
+// zero that is a score of 0: a policy must not gain by a sandbox that can't be scored.
+func (r *Runner) failEndedInside(ctx context.Context, rec *trajectories.Rollout, result *agentloop.Result, err error) {
+	r.failUnlessCancelled(ctx, rec, trajectories.OutcomeVerifierError, classEndedInside, err)
+	if rec.Outcome == trajectories.OutcomeCancelled || r.opts.Config.OnTampering != config.TamperingZero {
+		return
+	}
+	failed := false
+	r.settle(rec, result, Score{Passed: &failed})
+	rec.Error = &trajectories.Failure{Class: classEndedInside, Message: fmt.Sprintf("counts as 0 (env.on_tampering zero): %v", err)}
+}
+
 func (r *Runner) fail(rec *trajectories.Rollout, outcome trajectories.Outcome, class string, err error) {
 	rec.Outcome = outcome
 	rec.Error = &trajectories.Failure{Class: class, Message: err.Error()}
 	rec.Score, rec.Passed, rec.ScoreParts = nil, nil, nil
+}
+
+// sandboxEvents records what happened to a sandbox.
+func sandboxEvents(list []sandbox.Event) []trajectories.SandboxEvent {
+	var events []trajectories.SandboxEvent
+	for _, e := range list {
+		events = append(events, trajectories.SandboxEvent{Kind: string(e.Kind), Text: e.Text, Inside: e.Inside, Lost: e.Lost, Try: 1, Time: e.Time})
+	}
+	return events
 }
 
 func firstLines(s string, n int) string {

@@ -431,9 +431,11 @@ func (r *Runner) withRetries(ctx context.Context, a assignment) *trajectories.Ro
 
 // tries runs an assignment again when something other than the agent decided its outcome.
 func (r *Runner) tries(ctx context.Context, a assignment, spend *ledger) *trajectories.Rollout {
+	var earlier []trajectories.SandboxEvent
 	for try := 0; ; try++ {
 		rec, cause := r.rollout(ctx, a)
 		rec.Retries = try
+		earlier = keepEvents(rec, earlier, try+1)
 		rec.Spend = spend.record()
 		r.watch(rec, cause)
 		if !worthRetrying(rec, cause) || try >= r.opts.Config.Retries || ctx.Err() != nil || r.draining() || r.budget.exhausted() {
@@ -449,6 +451,22 @@ func (r *Runner) tries(ctx context.Context, a assignment, spend *ledger) *trajec
 			return rec
 		}
 	}
+}
+
+// keepEvents puts what happened to the sandboxes of earlier tries before what happened to
+// that of this one.
+func keepEvents(rec *trajectories.Rollout, earlier []trajectories.SandboxEvent, try int) []trajectories.SandboxEvent {
+	if rec.Sandbox == nil && len(earlier) > 0 {
+		rec.Sandbox = &trajectories.Sandbox{}
+	}
+	if rec.Sandbox == nil {
+		return nil
+	}
+	for i := range rec.Sandbox.Events {
+		rec.Sandbox.Events[i].Try = try
+	}
+	rec.Sandbox.Events = append(slices.Clone(earlier), rec.Sandbox.Events...)
+	return rec.Sandbox.Events
 }
 
 func retryDelay(try int) time.Duration { return time.Second << min(try, 5) }

@@ -62,6 +62,10 @@ type Summary struct {
 	Tampering      TamperingSummary
 	Metrics        []Metric // everything above as named numbers, then the environment's own
 
+	// SandboxEnds is how often sandboxes ended while a rollout had them, in SandboxEndsIn
+	// of the rollouts.
+	SandboxEnds, SandboxEndsIn int
+
 	Turns            int
 	PromptTokens     int64
 	CompletionTokens int64
@@ -195,6 +199,9 @@ func (s *Summary) add(entries []Record) {
 		s.Rollouts++
 		s.Outcomes[e.Outcome]++
 		s.Turns += e.TurnsUsed
+		if s.SandboxEnds += e.SandboxEnds; e.SandboxEnds > 0 {
+			s.SandboxEndsIn++
+		}
 		s.PromptTokens += e.Usage.PromptTokens
 		s.CompletionTokens += e.Usage.CompletionTokens
 		s.Time.Total += e.Timings.Total

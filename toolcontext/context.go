@@ -114,7 +114,7 @@ func New(c Config) (*Context, error) {
 // agent and not the verifier.
 func IsInfrastructure(err error) bool {
 	var broken *tools.InfrastructureError
-	return errors.As(err, &broken)
+	return errors.As(err, &broken) && !errors.Is(err, sandbox.ErrEndedInside)
 }
 
 // Open creates the sandbox now instead of on first use. Its error is an *tools.InfrastructureError.
@@ -215,6 +215,16 @@ func (c *Context) Info() (info sandbox.Info, ok bool) {
 		return sandbox.Info{}, false
 	}
 	return box.Info(), true
+}
+
+// Events returns what happened to the sandbox beside the commands run in it.
+func (c *Context) Events() []sandbox.Event {
+	if box, _ := c.current(); box != nil {
+		if r, ok := box.(sandbox.Restarter); ok {
+			return r.Events()
+		}
+	}
+	return nil
 }
 
 // Timings returns where the time went so far.

@@ -19,7 +19,7 @@ type watchedBox struct {
 }
 
 func (b *watchedBox) Lease() func()                 { b.leases++; return func() { b.leases-- } }
-func (b *watchedBox) Restarts() int                 { return 0 }
+func (b *watchedBox) Events() []sandbox.Event       { return nil }
 func (b *watchedBox) AllowRestarts(allow bool)      { b.allow = append(b.allow, allow) }
 func (b *watchedBox) KillAll(context.Context) error { return nil }
 func (b *watchedBox) Close(context.Context) error   { return nil }

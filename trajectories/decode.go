@@ -85,7 +85,8 @@ func DecodeRollout(line []byte) (*Rollout, error) {
 			r.Timings = decodeTimings(v)
 		case "sandbox":
 			if v.IsObject() {
-				r.Sandbox = &Sandbox{v.Get("backend").String(), v.Get("image").String(), v.Get("digest").String()}
+				r.Sandbox = &Sandbox{Backend: v.Get("backend").String(), Image: v.Get("image").String(), Digest: v.Get("digest").String()}
+				keep(decodeSandboxEvents(r.Sandbox, v.Get("events")))
 			}
 		case "retries":
 			r.Retries = int(v.Int())
@@ -222,6 +223,8 @@ type Entry struct {
 	Usage      EntryUsage
 	Spend      EntrySpend
 	Timings    EntryTimings
+	// SandboxEnds is how often its sandboxes ended before it did.
+	SandboxEnds int
 
 	finished  int64 // milliseconds since 1970, 0 when unknown
 	modelTurn bool  // a message of the role assistant exists
@@ -304,6 +307,12 @@ func parseMembers(head, list []byte) (Entry, error) {
 			spend = decodeSpend(v)
 		case "timings":
 			e.Timings = decodeEntryTimings(v)
+		case "sandbox":
+			for _, event := range v.Get("events").Array() {
+				if (SandboxEvent{Kind: event.Get("kind").String()}).ends() {
+					e.SandboxEnds++
+				}
+			}
 		case "finished_at":
 			if t, err := time.Parse(time.RFC3339Nano, v.Str); err == nil {
 				e.finished = t.UnixMilli()
@@ -329,6 +338,19 @@ func parseMembers(head, list []byte) (Entry, error) {
 		return Entry{}, errors.New("outcome scored needs a score")
 	}
 	return e, nil
+}
+
+func decodeSandboxEvents(s *Sandbox, list gjson.Result) error {
+	for _, v := range list.Array() {
+		e := SandboxEvent{
+			Kind: v.Get("kind").String(), Text: v.Get("text").String(), Inside: v.Get("inside").Bool(), Lost: v.Get("lost").Bool(), Try: int(v.Get("try").Int()),
+		}
+		if err := decodeTime(&e.Time, "sandbox.events.time", v.Get("time")); err != nil {
+			return err
+		}
+		s.Events = append(s.Events, e)
+	}
+	return nil
 }
 
 func hasAssistant(list []byte) bool {

@@ -90,6 +90,7 @@ func AppendRollout(dst []byte, r *Rollout) ([]byte, error) {
 		e.text("backend", r.Sandbox.Backend)
 		e.text("image", r.Sandbox.Image)
 		e.text("digest", r.Sandbox.Digest)
+		e.sandboxEvents(r.Sandbox.Events)
 		e.raw('}')
 	}
 	e.integer("retries", int64(r.Retries))
@@ -278,6 +279,28 @@ func (e *encoder) toolErrors(list []ToolError) {
 		e.text("arguments", t.Arguments)
 		e.text("error", t.Error)
 		e.text("tool_result", t.Result)
+		e.raw('}')
+	}
+	e.raw(']')
+}
+
+func (e *encoder) sandboxEvents(list []SandboxEvent) {
+	if len(list) == 0 {
+		return
+	}
+	e.key("events")
+	e.raw('[')
+	for i, event := range list {
+		if i > 0 {
+			e.raw(',')
+		}
+		e.raw('{')
+		e.text("kind", event.Kind)
+		e.text("text", event.Text)
+		e.boolean("inside", event.Inside)
+		e.boolean("lost", event.Lost)
+		e.integer("try", int64(event.Try))
+		e.time("time", event.Time)
 		e.raw('}')
 	}
 	e.raw(']')

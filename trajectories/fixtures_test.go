@@ -145,7 +145,10 @@ func rich(t testing.TB) *Rollout {
 		},
 		Timings: Timings{Total: 12.5, Model: 10, Held: 4, Tools: 1.25, Sandbox: 0.5, Verify: 0.25, Harness: 0.0123456789,
 			Turns: []TurnTiming{{Model: 2.5, Tools: 0.125, Total: 2.75, PromptTokens: 50, CompletionTokens: 10, FinishReason: "tool_calls"}, {Model: 7.5, Total: 7.5, FinishReason: "stop"}}},
-		Sandbox:    &Sandbox{Backend: "docker", Image: "debian:12", Digest: "sha256:feed"},
+		Sandbox: &Sandbox{Backend: "docker", Image: "debian:12", Digest: "sha256:feed", Events: []SandboxEvent{
+			{Kind: "ended", Text: "its container was killed", Lost: true, Try: 1, Time: fixedTime},
+			{Kind: "restarted", Text: "it ran out of memory", Inside: true, Lost: true, Try: 2, Time: fixedTime.Add(time.Second)},
+		}},
 		Retries:    2,
 		StartedAt:  fixedTime,
 		FinishedAt: fixedTime.Add(12500 * time.Millisecond),

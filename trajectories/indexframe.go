@@ -13,7 +13,7 @@ import (
 const indexFile = "rollouts.index"
 
 // indexHeader begins the file; with another number than its own a program starts it anew.
-const indexHeader = "hermes-env rollouts index 2\n"
+const indexHeader = "hermes-env rollouts index 3\n"
 
 // castagnoli is the polynomial for which processors have an instruction.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -65,10 +65,11 @@ const (
 	bitCost
 	bitHeld
 	bitTampering
+	bitSandboxEnds
 )
 
 func (e *Entry) append(dst []byte) []byte {
-	flags := byte(0)
+	flags := uint16(0)
 	if e.Score != nil {
 		flags |= bitScore
 	}
@@ -94,7 +95,10 @@ func (e *Entry) append(dst []byte) []byte {
 	if e.Tampering != nil {
 		flags |= bitTampering
 	}
-	dst = append(dst, flags)
+	if e.SandboxEnds != 0 {
+		flags |= bitSandboxEnds
+	}
+	dst = binary.LittleEndian.AppendUint16(dst, flags)
 	for _, s := range []string{e.ID, e.ItemID, e.ItemDigest, string(e.Outcome)} {
 		dst = binary.AppendUvarint(dst, uint64(len(s)))
 		dst = append(dst, s...)
@@ -114,6 +118,9 @@ func (e *Entry) append(dst []byte) []byte {
 		for _, usd := range cost {
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(usd))
 		}
+	}
+	if flags&bitSandboxEnds != 0 {
+		dst = binary.AppendUvarint(dst, uint64(e.SandboxEnds))
 	}
 	if e.Score != nil {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(*e.Score))
@@ -179,11 +186,12 @@ func (r *frameReader) next() (indexFrame, error) {
 }
 
 func (r *frameReader) entry(e *Entry) {
-	flags := r.bytes(1)
+	raw := r.bytes(2)
 	if r.bad {
 		return
 	}
-	e.modelTurn = flags[0]&bitModelTurn != 0
+	flags := binary.LittleEndian.Uint16(raw)
+	e.modelTurn = flags&bitModelTurn != 0
 	e.ID = string(r.bytes(r.uvarint()))
 	e.ItemID, e.ItemDigest, e.Outcome = r.shared(), r.shared(), Outcome(r.shared())
 	e.length = r.varint()
@@ -193,22 +201,25 @@ func (r *frameReader) entry(e *Entry) {
 	e.Spend.Rollouts, e.Spend.Calls, e.Spend.Unreported = int(r.varint()), int(r.varint()), int(r.varint())
 	e.Spend.PromptTokens, e.Spend.CachedTokens, e.Spend.CompletionTokens = r.varint(), r.varint(), r.varint()
 	e.Timings = EntryTimings{Total: r.float(), Model: r.float(), Tools: r.float(), Sandbox: r.float(), Verify: r.float(), Harness: r.float()}
-	if flags[0]&bitHeld != 0 {
+	if flags&bitHeld != 0 {
 		e.Timings.Held = r.float()
 	}
-	e.Spend.Priced = flags[0]&bitPriced != 0
-	if flags[0]&bitCost != 0 {
+	e.Spend.Priced = flags&bitPriced != 0
+	if flags&bitCost != 0 {
 		e.Spend.USD, e.Spend.JudgeUSD, e.Spend.FailedTriesUSD = r.float(), r.float(), r.float()
 	}
-	if flags[0]&bitScore != 0 {
+	if flags&bitSandboxEnds != 0 {
+		e.SandboxEnds = int(r.uvarint())
+	}
+	if flags&bitScore != 0 {
 		score := r.float()
 		e.Score = &score
 	}
-	if flags[0]&bitPassed != 0 {
-		passed := flags[0]&bitPassedTrue != 0
+	if flags&bitPassed != 0 {
+		passed := flags&bitPassedTrue != 0
 		e.Passed = &passed
 	}
-	if flags[0]&bitTampering != 0 {
+	if flags&bitTampering != 0 {
 		e.Tampering = r.tampering()
 	}
 }

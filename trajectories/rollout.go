@@ -97,6 +97,39 @@ type Sandbox struct {
 	Backend string // local, docker, …
 	Image   string // as asked for; empty for backends without images
 	Digest  string // content digest of the image, when known
+	Events  []SandboxEvent
+}
+
+// SandboxEvent is something that happened to a sandbox beside the commands run in it.
+type SandboxEvent struct {
+	Kind   string // restarted, ended or server
+	Text   string // what happened, and why
+	Inside bool   // what ran in the sandbox is the cause, not something outside of it
+	Lost   bool   // processes, or what was kept in memory, were lost
+	Try    int    // of the rollout, from 1
+	Time   time.Time
+}
+
+// Kinds of events with which a sandbox ended: it was started again with its files, or not.
+const (
+	SandboxRestarted = "restarted"
+	SandboxEnded     = "ended"
+)
+
+func (e SandboxEvent) ends() bool { return e.Kind == SandboxRestarted || e.Kind == SandboxEnded }
+
+// SandboxEnds returns how often the rollout's sandboxes ended before it did.
+func (r *Rollout) SandboxEnds() int {
+	if r.Sandbox == nil {
+		return 0
+	}
+	n := 0
+	for _, e := range r.Sandbox.Events {
+		if e.ends() {
+			n++
+		}
+	}
+	return n
 }
 
 // Key names a rollout's place in the run; a run holds one finished rollout per key.

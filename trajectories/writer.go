@@ -119,7 +119,9 @@ func entryOf(r *Rollout, length int64) Entry {
 		},
 		finished:  r.FinishedAt.UnixMilli(),
 		modelTurn: r.HasModelTurn(),
-		length:    length,
+
+		SandboxEnds: r.SandboxEnds(),
+		length:      length,
 	}
 	e.Spend = entrySpend(r.Spend, e.Usage, r.Usage.CachedTokens, r.TurnsUsed)
 	if r.Score != nil {

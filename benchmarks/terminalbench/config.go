@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
 // Names of the environments.
@@ -87,6 +88,9 @@ func (c *Config) ValidateConfig(all *config.Config) []error {
 	if all.Env.TerminalBackend != "docker" {
 		reject("terminal_backend", "tasks are container images, which the backend %s can't run: set it to docker (the environment terminal-test needs no container)", all.Env.TerminalBackend)
 	}
+	if _, err := sandbox.ParseCapabilities(all.Env.SandboxCapabilities); err != nil {
+		reject("sandbox_capabilities", "%v", err)
+	}
 	if c.DatasetName == "" && c.Tasks == "" {
 		reject("tasks", "missing; write the folder with the tasks, or a dataset with dataset_name")
 	}
@@ -153,6 +157,9 @@ func (c *Config) deviations(common config.Env, defaults Config) []string {
 	add(c.MemoryMB > 0, "memory_mb %d for every task", c.MemoryMB)
 	add(c.StorageMB > 0, "storage_mb %d for every task", c.StorageMB)
 	add(c.Network != "task", "network %s for every task", c.Network)
+	capabilities, err := sandbox.ParseCapabilities(common.SandboxCapabilities)
+	add(err != nil || !capabilities.IsEngine(), "capabilities %s instead of the engine's own (sandbox_capabilities)", capabilities)
+	add(common.NoNewPrivileges, "set-user-id programs such as sudo have no effect (no_new_privileges)")
 	add(c.ForceBuild, "images built here instead of the published ones (force_build)")
 	add(c.VerifyIn == verifyFresh, "tests in a fresh container, without the agent's processes (verify_in fresh)")
 	add(c.VerifyIn == verifyClean, "tests in a clean container with nothing but the agent's work: no processes, installed packages or system files of the agent's (verify_in clean)")
@@ -181,6 +188,8 @@ func define(name, description string, defaults Config) env.Definition {
 			common.MaxTokenLength = 16000
 			common.AgentTemperature = 0.6
 			common.TerminalBackend = "docker"
+			// As Harbor's containers: what the engine gives, and sudo works.
+			common.SandboxCapabilities, common.NoNewPrivileges = config.Words{string(sandbox.CapabilitiesEngine)}, false
 			common.TerminalTimeout = 300
 			common.GroupSize = 1
 			common.MaxEvalWorkers = 8

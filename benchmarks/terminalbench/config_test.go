@@ -91,6 +91,8 @@ func TestEveryOverrideThatMakesScoresIncomparableIsNamed(t *testing.T) {
 		"on_tampering=fresh-tools":        "restore_tools all",
 		"exit_code_fallback=true":         "exit code",
 		"skip_unsound=true":               "skip_unsound",
+		"sandbox_capabilities=restricted": "capabilities restricted instead of the engine's own",
+		"no_new_privileges=true":          "no_new_privileges",
 	} {
 		_, e, err := resolve(t, NameTB2, flag)
 		require.NoError(t, err, flag)
@@ -140,6 +142,7 @@ func TestConfigurationsThatCanNotWorkAreRefused(t *testing.T) {
 		"verify_in=elsewhere":        "want one of auto, same, fresh",
 		"keep_processes=some":        "want one of auto, always, services, never",
 		"agent_timeout_multiplier=0": "agent_timeout_multiplier",
+		"sandbox_capabilities=ROOT":  "neither a set",
 	} {
 		_, _, err := resolve(t, NameTB2, strings.Fields(flags)...)
 		require.ErrorContains(t, err, want, flags)
@@ -150,7 +153,7 @@ func TestConfigurationsThatCanNotWorkAreRefused(t *testing.T) {
 
 func TestPassRatesCountWhatHasNoRewardAsFailedAndLeaveTheInfrastructureOut(t *testing.T) {
 	yes, no, one, zero := true, false, 1.0, 0.0
-	e := &Environment{name: NameTB2, published: Config{DatasetName: "d"}, own: Config{DatasetName: "d", AgentTimeoutFactor: 1, VerifierTimeoutFactor: 1, Network: "task", RestoreTools: tamperingCore, TimeoutMode: timeoutTask},
+	e := &Environment{name: NameTB2, common: config.Env{SandboxCapabilities: config.Words{"engine"}}, published: Config{DatasetName: "d"}, own: Config{DatasetName: "d", AgentTimeoutFactor: 1, VerifierTimeoutFactor: 1, Network: "task", RestoreTools: tamperingCore, TimeoutMode: timeoutTask},
 		byName: map[string]*task{"a": {category: "system-administration", difficulty: "easy"}, "b": {category: "Data Science"}}}
 	record := func(item string, o trajectories.Outcome, passed *bool, score *float64) env.Record {
 		r := env.Record{Outcome: o, Passed: passed, Score: score}

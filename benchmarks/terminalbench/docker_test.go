@@ -104,7 +104,8 @@ func (b *bench) run() map[string]*trajectories.Rollout {
 	t.Helper()
 	e := b.environment()
 	require.NoError(t, e.Setup(t.Context()))
-	provider, err := docker.New(docker.Config{Binary: binary(t), PlainExec: b.plain, Run: filepath.Base(t.TempDir())})
+	provider, err := docker.New(docker.Config{Binary: binary(t), PlainExec: b.plain, Run: filepath.Base(t.TempDir()),
+		Capabilities: sandbox.Capabilities{Base: sandbox.CapabilitiesEngine}, AllowNewPrivileges: true})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, provider.Close(context.Background())) }()
 	registry, err := tools.NewRegistry(tools.Builtin()...)

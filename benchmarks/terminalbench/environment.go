@@ -369,8 +369,9 @@ func (e *Environment) solve(ctx context.Context, t *task, stage int, box sandbox
 	if r.Cancelled {
 		return context.Cause(ctx)
 	}
-	// Where Harbor's oracle leaves it, for people who look into the sandbox.
-	if err := writeFile(ctx, root, "/logs/agent/oracle.txt", []byte(r.Stdout.String())); err != nil {
+	// Where Harbor's oracle leaves it, for people who look into the sandbox. There is no room
+	// for it where the solution has filled the disk.
+	if err := writeFile(ctx, root, "/logs/agent/oracle.txt", []byte(r.Stdout.String())); errors.Is(err, sandbox.ErrLost) {
 		return infra("keep the solution's output", err)
 	}
 	return nil

@@ -233,6 +233,9 @@ func (e *Environment) sandboxSpec(t *task) sandbox.Spec {
 	default:
 		s.Image = c.DockerImage
 	}
+	if s.Image != "" && t.environmentDir != "" {
+		s.ImageHint = "the task also has a Dockerfile: env.force_build builds the image from it (the results are then not comparable with published ones)"
+	}
 	if s.Build != "" {
 		s.BuildOptions = sandbox.BuildOptions{Timeout: c.BuildTimeout, Force: e.own.ForceBuild}
 	}

@@ -154,6 +154,7 @@ func (v *verification) run(ctx context.Context, result *agentloop.Result) (env.S
 		v.copyFiles(ctx)
 	}
 	score, err := v.tests(ctx, limit, left)
+	v.doubtIf(errors.Is(err, sandbox.ErrEndedInside), "sandbox_end", "/", "what ran in the sandbox ended it while the tests ran")
 	switch {
 	case err == nil && score.Value <= 0 && len(v.report.Kept) > 0 && v.report.In == verifyFresh:
 		return env.Score{}, failure(classServicesLost, "the tests had to run in a fresh container, without what the agent left running (%s), and gave %g", v.report.Kept[0], score.Value)

@@ -191,9 +191,9 @@ func TestDoctorOfAMachineWithAnEngineFindsItSound(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"program: version", "program: static", "machine: open files", "machine: processes",
-		"local: start", "local: shell", "local: control groups", "local: leftovers", "local: space",
+		"local: start", "local: shell", "local: control groups", "local: keys", "local: leftovers", "local: space",
 		"docker: engine", "docker: version", "docker: storage", "docker: control groups", "docker: limits", "docker: isolation",
-		"docker: space", "docker: network", "docker: leftovers", "docker: image", "docker: start",
+		"docker: space", "docker: network", "docker: leftovers", "docker: image", "docker: start", "docker: disk limit",
 		"config: valid", "config: environment", "models: server",
 	}, slices.Compact(names))
 	for _, name := range []string{"engine", "version", "image", "start"} {

@@ -126,7 +126,7 @@ func (d *doctor) docker(ctx context.Context, image string) []finding {
 		}
 		found = append(found, f)
 	}
-	return append(found, tryDocker(ctx, c, r))
+	return append(found, tryDocker(ctx, c, r)...)
 }
 
 // noEngine says why no engine could be asked.
@@ -217,11 +217,6 @@ func engineStorage(r docker.Report) finding {
 	case "vfs":
 		f.Level, f.Found = levelWarning, f.Found+": copies the whole image for every container"
 		f.Fix = `{"storage-driver": "overlay2"} in /etc/docker/daemon.json, then sudo systemctl restart docker (rootless: fuse-overlayfs)`
-	case "btrfs", "zfs", "windowsfilter":
-	default:
-		if r.BackingFS != "xfs" {
-			f.Found += "; what a container writes is bounded by the server in it, which watches (xfs with pquota would do it in the kernel)"
-		}
 	}
 	return f
 }
@@ -303,34 +298,51 @@ func engineNetwork(r docker.Report) finding {
 }
 
 // tryDocker starts a container as a rollout would.
-func tryDocker(ctx context.Context, c docker.Config, r docker.Report) finding {
+func tryDocker(ctx context.Context, c docker.Config, r docker.Report) []finding {
 	if r.ServerNone != nil {
 		f := finding{Check: "start", Level: levelProblem, Found: r.ServerNone.Error(),
 			Fix: buildFix(r.Arch)}
 		if c.Binary == "" { // commands go through the engine instead
 			f.Level, f.Found = levelWarning, "commands in containers will be slow and can't run in the background: "+f.Found
 		}
-		return f
+		return []finding{f}
 	}
 	var (
-		took time.Duration
-		err  error
-		done = make(chan struct{})
+		tried docker.Tried
+		err   error
+		done  = make(chan struct{})
 	)
 	go func() { // a call to the engine is not cut short, or it would leave a container behind
 		defer close(done)
-		took, err = docker.Try(ctx, c)
+		tried, err = docker.Try(ctx, c)
 	}()
 	select {
 	case <-done:
 	case <-ctx.Done():
-		return finding{Check: "start", Level: levelProblem, Found: fmt.Sprintf("no container was ready within %s", partLimit),
-			Fix: "docker info and journalctl -u docker show what keeps the engine busy; hermes-env cleanup removes what it makes too late"}
+		return []finding{{Check: "start", Level: levelProblem, Found: fmt.Sprintf("no container was ready within %s", partLimit),
+			Fix: "docker info and journalctl -u docker show what keeps the engine busy; hermes-env cleanup removes what it makes too late"}}
 	}
 	if err != nil {
-		return finding{Check: "start", Level: levelProblem, Found: err.Error(), Fix: "docker info and journalctl -u docker show the engine's own trouble"}
+		return []finding{{Check: "start", Level: levelProblem, Found: err.Error(), Fix: "docker info and journalctl -u docker show the engine's own trouble"}}
 	}
-	return finding{Check: "start", Level: levelOK, Found: "a container was ready for commands after " + shownTime(took)}
+	return []finding{{Check: "start", Level: levelOK, Found: "a container was ready for commands after " + shownTime(tried.Took)}, diskLimit(tried)}
+}
+
+// diskLimit says how exactly the disk limit of a container is kept.
+func diskLimit(tried docker.Tried) finding {
+	f := finding{Check: "disk limit", Level: levelOK}
+	switch tried.Disk {
+	case docker.DiskByEngine:
+		f.Found = "kept by the engine's storage"
+	case docker.DiskByMount:
+		f.Found = "kept by a file system of its own for each container, on a loop device"
+	case docker.DiskByWatch:
+		f.Found = "kept by the server in each container, which counts: up to a quarter and 256 MiB more can be written (" + tried.NoMount + ")"
+	default:
+		f.Level, f.Found = levelWarning, "only the size of each file is bounded"
+		f.Fix = "keep images on xfs with pquota, btrfs or zfs, or see HERMES_ENV_SANDBOX_BINARY in docs/docker.md"
+	}
+	return f
 }
 
 func shownTime(d time.Duration) string { return d.Round(time.Millisecond).String() }

@@ -148,7 +148,7 @@ func TestDoctorJudgesWhatAnEngineSaysOfItself(t *testing.T) {
 		"user namespaces":        {fakeEngine{info: map[string]any{"SecurityOptions": []string{"name=seccomp,profile=builtin", "name=userns"}}}, 0, "isolation", levelOK, "user namespaces", ""},
 		"copying storage":        {fakeEngine{info: map[string]any{"Driver": "vfs"}}, 0, "storage", levelWarning, "copies the whole image", "overlay2"},
 		"storage of the past":    {fakeEngine{info: map[string]any{"Driver": "aufs"}}, 0, "storage", levelWarning, "no longer maintained", "overlay2"},
-		"no bound on the disk":   {fakeEngine{info: map[string]any{"DriverStatus": [][2]string{{"Backing Filesystem", "extfs"}}}}, 0, "storage", levelOK, "bounded by the server in it", ""},
+		"no bound on the disk":   {fakeEngine{info: map[string]any{"DriverStatus": [][2]string{{"Backing Filesystem", "extfs"}}}}, 0, "storage", levelOK, "overlay2 on extfs", ""},
 		"no control groups":      {fakeEngine{info: map[string]any{"CgroupDriver": "none"}}, 0, "control groups", levelProblem, "can't be limited", "delegate"},
 		"a full disk":            {fakeEngine{}, 200 << 20, "space", levelProblem, "200 MiB free in /", "docker system df"},
 		"a nearly full disk":     {fakeEngine{}, 3 << 30, "space", levelWarning, "3.0 GiB", "prune"},
@@ -170,6 +170,20 @@ func TestDoctorJudgesWhatAnEngineSaysOfItself(t *testing.T) {
 			require.Contains(t, f.Fix, c.fix)
 			require.Equal(t, c.level == levelOK, f.Fix == "", "whatever is not fine has a fix, and nothing else has")
 		})
+	}
+}
+
+func TestDiskLimit_SaysHowExactlyItIsKept(t *testing.T) {
+	for tried, want := range map[docker.Tried]finding{
+		{Disk: docker.DiskByEngine}:                           {Level: levelOK, Found: "by the engine's storage"},
+		{Disk: docker.DiskByMount}:                            {Level: levelOK, Found: "a file system of its own"},
+		{Disk: docker.DiskByWatch, NoMount: "it is not root"}: {Level: levelOK, Found: "a quarter and 256 MiB more can be written (it is not root)"},
+		{Disk: docker.DiskByNone}:                             {Level: levelWarning, Found: "only the size of each file", Fix: "xfs with pquota"},
+	} {
+		got := diskLimit(tried)
+		require.Equal(t, want.Level, got.Level)
+		require.Contains(t, got.Found, want.Found)
+		require.Contains(t, got.Fix, want.Fix)
 	}
 }
 

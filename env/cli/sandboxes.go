@@ -41,7 +41,13 @@ func (j *job) newProvider() (sandbox.Provider, error) {
 		config.Pull = docker.PullPolicy(c.ImagePull)
 		config.Share = docker.NewShare(c.MaxImagePulls, c.MaxImageBuilds)
 		config.ImageBudget = int64(c.ImageDiskBudgetGB * 1e9)
+		config.DiskWatch = c.DiskBound == "watch"
 		config.ComposeUnsafe = c.ComposeAllowUnsafe
+		var err error
+		if config.Capabilities, err = sandbox.ParseCapabilities(c.SandboxCapabilities); err != nil {
+			return nil, fmt.Errorf("env.sandbox_capabilities: %w", err)
+		}
+		config.AllowNewPrivileges = !c.NoNewPrivileges
 		p, err := docker.New(config)
 		if err != nil {
 			return nil, err

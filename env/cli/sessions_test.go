@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -127,8 +128,13 @@ func TestRun_RendersAsTheEngineOfTheServerType(t *testing.T) {
 			require.NoError(t, modeltest.WriteFolder(dir, template))
 			p := newProgram(t)
 			p.write("train.yaml", training)
-			var prompts []string
+			var (
+				mu      sync.Mutex
+				prompts []string
+			)
 			script := func(r *modeltest.TokenRequest) modeltest.TokenReply {
+				mu.Lock()
+				defer mu.Unlock()
 				prompts = append(prompts, r.Text())
 				return acting(r)
 			}

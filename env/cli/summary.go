@@ -68,6 +68,9 @@ func (p *textPrinter) Summary(s *env.Summary, cfg *config.Resolved) {
 	if len(s.Items) > 1 && len(s.Items) <= maxItemsShown && cfg.Mode == config.Evaluate {
 		itemsTable(&b, s.Items)
 	}
+	if s.SandboxEnds > 0 {
+		line("sandboxes", "ended %d times during %d rollouts; sandbox.events in rollouts.jsonl and the report say why", s.SandboxEnds, s.SandboxEndsIn)
+	}
 	if s.Agent == env.AgentModel {
 		line("turns", "%d (%.1f per rollout)", s.Turns, perUnit(float64(s.Turns), s.Rollouts))
 		line("tokens", "%s prompt + %s completion", trajectories.Thousands(s.PromptTokens), trajectories.Thousands(s.CompletionTokens))

@@ -83,6 +83,9 @@ type Env struct {
 	MaxImageBuilds       int     `yaml:"max_image_builds" default:"2" min:"1" unit:"images" affects:"no" help:"images built at once"`
 	ImageDiskBudgetGB    float64 `yaml:"image_disk_budget_gb" default:"0" min:"0" max:"1000000" unit:"GB" affects:"no" help:"disk that images may hold which the run itself pulls or builds; beyond it those that no attempt needs are removed; 0 keeps all"`
 	ComposeAllowUnsafe   bool    `yaml:"compose_allow_unsafe" default:"false" help:"let compose files of items mount the machine's files, use its network and processes, and have privileges"`
+	SandboxCapabilities  Words   `yaml:"sandbox_capabilities" help:"Linux capabilities of root in docker sandboxes: a set (restricted, engine, none) and names to add or drop, such as engine,+SYS_PTRACE,-NET_RAW; null is restricted, and engine is the container engine's own default"`
+	NoNewPrivileges      bool    `yaml:"no_new_privileges" default:"true" help:"keep programs in docker sandboxes from gaining privileges: sudo, su and other set-user-id programs then do nothing"`
+	DiskBound            string  `yaml:"disk_bound" default:"auto" choices:"auto,watch" help:"what keeps docker sandboxes within their disk where the engine's storage can't: auto gives each a file system of its own (a loop device) if this program is root on the engine's machine, and else has the server in it watch; watch always has it watch"`
 	SingularityImage     string  `yaml:"singularity_image" nullable:"true" help:"SIF file, directory or reference (docker://debian:12) of singularity sandboxes whose item names none"`
 	SSHHost              string  `yaml:"ssh_host" nullable:"true" help:"machine of ssh sandboxes"`
 	SSHPort              int     `yaml:"ssh_port" default:"22" min:"1" max:"65535" help:"port of its SSH server"`

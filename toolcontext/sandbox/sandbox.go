@@ -27,6 +27,9 @@ type Spec struct {
 	Dir     string            // working directory of commands; "" means the backend's default
 	Env     map[string]string // environment of every command, beyond the backend's own
 
+	// ImageHint says what else can be done when Image can't be had; it is added to the error.
+	ImageHint string
+
 	Build        string       // folder with a Dockerfile to build the image from, instead of Image
 	BuildOptions BuildOptions // how Build is built
 	// Compose starts a project of several containers; nil means one container. Fields

@@ -335,6 +335,9 @@ func facts(r *trajectories.Rollout) []Fact {
 	}
 	if r.Sandbox != nil {
 		add("sandbox", strings.TrimSpace(r.Sandbox.Backend+" "+Visible(r.Sandbox.Image)+" "+r.Sandbox.Digest))
+		for _, event := range r.Sandbox.Events {
+			add("sandbox "+event.Kind, sandboxEvent(event))
+		}
 	}
 	if !r.StartedAt.IsZero() {
 		add("started", r.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC"))
@@ -378,3 +381,18 @@ func costText(s *trajectories.Spend, usd float64) string {
 
 // itemName is an item's id for people.
 func itemName(id string) string { return Visible(trajectories.ShortItemID(id)) }
+
+// sandboxEvent says what happened to a sandbox.
+func sandboxEvent(e trajectories.SandboxEvent) string {
+	text := Visible(e.Text)
+	if e.Inside {
+		text += " · by what ran in it"
+	}
+	if e.Lost {
+		text += " · processes were lost"
+	}
+	if e.Try > 1 {
+		text += fmt.Sprintf(" · try %d", e.Try)
+	}
+	return text
+}

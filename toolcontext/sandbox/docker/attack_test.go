@@ -43,16 +43,16 @@ func TestTheOnlyHostFileInAContainerIsTheBinaryAndNobodyCanWriteIt(t *testing.T)
 	require.NoError(t, err)
 	s := open(t, newProvider(t, docker.Config{}), sandbox.Spec{})
 	mounts := dockertest.Command(t, "inspect", "-f", "{{range .Mounts}}{{.Type}} {{.Destination}} {{.RW}};{{end}}", s.Container())
-	require.Equal(t, "bind /.hermes-env/hermes-env false;", mounts)
+	require.Equal(t, "bind /.hermes-env false;", mounts)
 	for name, attack := range map[string]string{
-		"overwrite":             "echo evil > /.hermes-env/hermes-env",
-		"append":                "echo evil >> /.hermes-env/hermes-env",
+		"overwrite":             "echo evil > /.hermes-env",
+		"append":                "echo evil >> /.hermes-env",
 		"through /proc":         "echo evil > /proc/1/exe",
 		"through its memory":    "echo evil > /proc/1/mem",
-		"replace":               "rm -f /.hermes-env/hermes-env || mv /.hermes-env/hermes-env /x",
-		"mount over it":         "mount -t tmpfs none /.hermes-env",
-		"remount it writable":   "mount -o remount,rw /.hermes-env/hermes-env",
-		"change its mode":       "chmod 777 /.hermes-env/hermes-env",
+		"replace":               "rm -f /.hermes-env || mv /.hermes-env /x",
+		"mount over it":         "mount --bind /bin/busybox /.hermes-env",
+		"remount it writable":   "mount -o remount,rw /.hermes-env",
+		"change its mode":       "chmod 777 /.hermes-env",
 		"the kernel's settings": "echo /evil > /proc/sys/kernel/core_pattern",
 		"make a device":         "mknod /disk b 254 0",
 	} {

@@ -24,7 +24,7 @@ var (
 
 // notTheAgents are what differs from the image in every container: the server, its
 // scratch files, and what the engine puts there.
-var notTheAgents = []string{binaryDir, "/proc", "/sys", "/dev", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/.dockerenv"}
+var notTheAgents = []string{binaryPath, "/proc", "/sys", "/dev", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/.dockerenv"}
 
 func ownChange(name string) bool {
 	for _, own := range notTheAgents {

@@ -15,7 +15,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
-	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
 )
 
 const (
@@ -37,8 +36,10 @@ type project struct {
 	file     *composeFile
 	images   map[string]imageInfo // by service
 	// served: the server is the service's first process, because the file gives it none.
-	served bool
-	user   string
+	served   bool
+	user     string
+	keepHome bool
+	reserve  []string // capabilities of the server alone
 }
 
 // createComposed starts a compose project and the server in its main container.
@@ -126,7 +127,7 @@ func (j *project) imageSpec(name string, service *yaml.Node) (sandbox.Spec, erro
 		if name != j.service {
 			return sandbox.Spec{}, fmt.Errorf("the compose file %s, line %d: the service %s names neither an image nor a build", j.file.path, service.Line, name)
 		}
-		return sandbox.Spec{Image: j.spec.Image, Build: j.spec.Build, BuildOptions: j.spec.BuildOptions}, nil
+		return sandbox.Spec{Image: j.spec.Image, ImageHint: j.spec.ImageHint, Build: j.spec.Build, BuildOptions: j.spec.BuildOptions}, nil
 	}
 	spec := sandbox.Spec{Build: build.Value, BuildOptions: sandbox.BuildOptions{Force: j.spec.BuildOptions.Force, Timeout: j.spec.BuildOptions.Timeout}}
 	for key, v := range pairs(build) {
@@ -163,7 +164,8 @@ func (j *project) imageSpec(name string, service *yaml.Node) (sandbox.Spec, erro
 // render returns the compose file that is run: without what is not safe or would
 // collide, with the images as they are now, with labels and limits.
 func (j *project) render(labels map[string]string) ([]byte, error) {
-	c := &composeChecker{file: j.file, unsafe: j.provider.config.ComposeUnsafe}
+	config := j.provider.config
+	c := &composeChecker{file: j.file, unsafe: config.ComposeUnsafe, capabilities: config.Capabilities, newPrivileges: config.AllowNewPrivileges}
 	none := orElse(j.spec.Network, j.provider.config.Network) == sandbox.NetworkNone
 	networks, volumes, err := c.top(labels, none)
 	if err != nil {
@@ -201,13 +203,16 @@ func (j *project) render(labels map[string]string) ([]byte, error) {
 // confine gives a service the limits of all sandboxes.
 func (j *project) confine(s, given *yaml.Node) {
 	c := j.provider.config
-	keep := capabilities[:]
 	if !c.ComposeUnsafe || find(given, "cap_add") == nil {
-		set(s, "cap_drop", list("ALL"))
-		set(s, "cap_add", list(keep...))
+		add, drop := c.Capabilities.Lists()
+		if c.Capabilities.Base == sandbox.CapabilitiesEngine { // as the file would have it without hermes-env
+			add, drop = union(add, values(find(given, "cap_add"))), union(drop, values(find(given, "cap_drop")))
+		}
+		set(s, "cap_drop", list(drop...))
+		set(s, "cap_add", list(add...))
 	}
-	if find(s, "security_opt") == nil {
-		set(s, "security_opt", list("no-new-privileges"))
+	if find(s, "security_opt") == nil && !c.AllowNewPrivileges {
+		set(s, "security_opt", list(noNewPrivileges))
 	}
 	logs, options := mapping(), mapping()
 	set(options, "max-size", text("10m")) // output must not fill the host's disk
@@ -254,14 +259,20 @@ func (j *project) makeMain(s *yaml.Node) {
 	if spec.PIDs > 0 {
 		set(s, "pids_limit", plainValue(strconv.FormatInt(spec.PIDs, 10), "!!int"))
 	}
+	j.keepHome = find(environment, "HOME") != nil
 	j.served = find(s, "command") == nil && find(s, "entrypoint") == nil
+	j.reserve = nil
+	if j.served { // another first process would have them as well
+		j.reserve = p.reserved()
+		set(s, "cap_add", list(union(values(find(s, "cap_add")), j.reserve)...))
+	}
 	if j.served {
 		server := ""
 		if user := orElse(j.user, j.images[j.service].User); !isRoot(user) { // see Provider.plan
 			server = user
 			set(s, "user", text("0:0"))
 		}
-		set(s, "entrypoint", list(p.entrypoint(server, find(environment, "HOME") != nil)...))
+		set(s, "entrypoint", list(p.entrypoint(j.reserve, server, j.keepHome)...))
 		set(s, "stdin_open", plainValue("true", "!!bool"))
 		set(s, "tty", plainValue("false", "!!bool"))
 	}
@@ -288,6 +299,16 @@ func (j *project) uploads() bool {
 	return p.upload || !p.local
 }
 
+// union is a with what of b it lacks.
+func union(a, b []string) []string {
+	for _, item := range b {
+		if !slices.Contains(a, item) {
+			a = append(a, item)
+		}
+	}
+	return a
+}
+
 // labels are what everything of the project carries.
 func (j *project) labels() map[string]string {
 	l := maps.Clone(j.provider.labels(j.spec.Rollout))
@@ -301,7 +322,16 @@ func (j *project) start(ctx context.Context, tool composeTool) (*box, error) {
 	limit := orElse(j.spec.Compose.Timeout, composeWait)
 	bounded, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, fmt.Errorf("the compose project %s was not ready within %v", j.file.path, limit))
 	defer cancel()
+	share := j.provider.serverShare()
 	s, err := j.up(bounded, tool)
+	for err != nil && refusesCapabilities(err) && share < noneOfServer {
+		share++
+		j.provider.reserveLess(share, err)
+		if downErr := j.down(ctx); downErr != nil {
+			return nil, errors.Join(err, downErr)
+		}
+		s, err = j.up(bounded, tool)
+	}
 	if err == nil && context.Cause(ctx) != nil {
 		return nil, errors.Join(context.Cause(ctx), s.Close(ctx))
 	}
@@ -434,28 +464,25 @@ func (j *project) connect(ctx context.Context, conn *hijacked) (*box, error) {
 	if err == nil {
 		err = j.needTemp(ctx, id, image)
 	}
-	if err == nil && conn == nil {
-		conn, err = j.execServer(ctx, id)
+	var at *stream
+	if conn != nil {
+		at = newStream(conn)
+	} else if err == nil {
+		at, err = j.execServer(ctx, id)
 	}
 	if err != nil {
-		if conn != nil {
-			_ = conn.conn.Close() // the cause is known
+		if at != nil {
+			_ = at.Close() // the cause is known
 		}
 		return nil, fmt.Errorf("reach the container of %s: %w", j.service, err)
 	}
 	s := &box{provider: p, container: id, info: sandbox.Info{
 		Backend: Name, ID: j.name, Image: j.file.path, Digest: image.Digest, TempDir: "/tmp",
-	}}
+	}, reserve: j.reserve, keepHome: j.keepHome, uploaded: j.uploads()}
 	if !j.served {
-		s.again = func(ctx context.Context) (*stream, error) {
-			conn, err := j.execServer(ctx, id)
-			if err != nil {
-				return nil, err
-			}
-			return newStream(conn), nil
-		}
+		s.again = func(ctx context.Context) (*stream, error) { return j.execServer(ctx, id) }
 	}
-	if err := s.serve(ctx, newStream(conn), j.spec, image, max(orElse(j.spec.DiskBytes, p.config.DiskBytes), 0)); err != nil {
+	if err := s.serve(ctx, at, j.spec, image, max(orElse(j.spec.DiskBytes, p.config.DiskBytes), 0)); err != nil {
 		return nil, err
 	}
 	s.teardown = j.down
@@ -463,9 +490,15 @@ func (j *project) connect(ctx context.Context, conn *hijacked) (*box, error) {
 }
 
 // execServer starts the server beside the first process of a container.
-func (j *project) execServer(ctx context.Context, id string) (*hijacked, error) {
-	_, conn, err := j.provider.engine.exec(ctx, id, execRequest{Args: []string{binaryPath, inside.Word}, User: j.spec.User, Env: containerEnv(j.spec)})
-	return conn, err
+func (j *project) execServer(ctx context.Context, id string) (*stream, error) {
+	user := orElse(j.user, j.images[j.service].User)
+	exec, conn, err := j.provider.engine.exec(ctx, id, j.provider.serverExec(nil, user, j.keepHome, containerEnv(j.spec)))
+	if err != nil {
+		return nil, err
+	}
+	at := newStream(conn)
+	at.exec = exec
+	return at, nil
 }
 
 // needTemp makes /tmp where the image has none.

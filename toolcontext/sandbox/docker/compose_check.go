@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
 // composeChecker turns a compose file into one that is safe to run, many times at once:
@@ -17,6 +19,9 @@ import (
 type composeChecker struct {
 	file   *composeFile
 	unsafe bool // what reaches the machine is let through
+	// capabilities and newPrivileges are what the configuration allows.
+	capabilities  sandbox.Capabilities
+	newPrivileges bool
 }
 
 // refusal says that something of a compose file is not allowed.
@@ -106,18 +111,18 @@ func (c *composeChecker) key(at string, key, value *yaml.Node) (keep bool, err e
 		return false, c.refusal(key, at, fmt.Sprintf("%q is not the project's own", v))
 	case "cap_add":
 		for _, item := range value.Content {
-			if !slices.Contains(capabilities[:], strings.TrimPrefix(strings.ToUpper(item.Value), "CAP_")) {
-				return false, c.refusal(item, at, fmt.Sprintf("the capability %s is not among those sandboxes have (%s)", item.Value, strings.Join(capabilities[:], ", ")))
+			if !c.capabilities.Has(strings.TrimPrefix(strings.ToUpper(item.Value), "CAP_")) {
+				return false, c.refusal(item, at, fmt.Sprintf("the capability %s is not among those sandboxes have (env.sandbox_capabilities is %s)", item.Value, c.capabilities))
 			}
 		}
-		return false, nil // all have them
+		return false, nil // set by confine
 	case "security_opt":
 		for _, item := range value.Content {
-			if !strings.HasPrefix(item.Value, "no-new-privileges") || strings.HasSuffix(item.Value, "false") {
+			if !strings.HasPrefix(item.Value, noNewPrivileges) || strings.HasSuffix(item.Value, "false") && !c.newPrivileges {
 				return false, c.refusal(item, at, fmt.Sprintf("%q weakens what holds the container in", item.Value))
 			}
 		}
-		return false, nil // all have it
+		return c.newPrivileges, nil // else set by confine
 	case "devices", "cgroup_parent", "cgroup", "userns_mode", "uts", "device_cgroup_rules", "volumes_from", "runtime", "sysctls", "oom_kill_disable", "oom_score_adj", "external_links", "gpus", "use_api_socket", "credential_spec", "configs", "secrets":
 		return false, c.refusal(key, at, "it reaches beyond the project")
 	}

@@ -269,6 +269,18 @@ func list(items ...string) *yaml.Node {
 	return n
 }
 
+// values are the scalars of a sequence.
+func values(sequence *yaml.Node) []string {
+	if sequence == nil {
+		return nil
+	}
+	var list []string
+	for _, item := range sequence.Content {
+		list = append(list, item.Value)
+	}
+	return list
+}
+
 func mapping() *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"} }
 
 // escaped returns a copy in which dollar signs and words like yes are written so that

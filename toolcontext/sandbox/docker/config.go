@@ -43,6 +43,9 @@ type Config struct {
 	// DiskBytes bounds the container's writable layer where the storage driver can,
 	// and each file everywhere. Default: 10 GiB. Negative: no limit.
 	DiskBytes int64
+	// DiskWatch has the server in containers watch what they write where the storage driver
+	// can't bound it, also where this program could give each a file system of its own.
+	DiskWatch bool
 	// OpenFiles is how many files a process may have open. Default: 65536, or what the
 	// engine itself may have where that is less.
 	OpenFiles int64
@@ -83,6 +86,10 @@ type Config struct {
 	// ComposeUnsafe lets compose files ask for what reaches the machine: mounts of its
 	// files, privileges, its network and processes, other containers.
 	ComposeUnsafe bool
+	// Capabilities are those of root in containers. Default: restricted ones.
+	Capabilities sandbox.Capabilities
+	// AllowNewPrivileges lets set-user-id programs such as sudo have an effect.
+	AllowNewPrivileges bool
 	// CloseLimit bounds removing one container. Default: 30 s.
 	CloseLimit time.Duration
 	// Progress is told how a pull or build goes, one line at a time, from one goroutine
@@ -159,8 +166,3 @@ func (c Config) withDefaults() (Config, error) {
 
 // maxOpenFiles is the kernel's usual ceiling for open files.
 const maxOpenFiles = 1 << 20
-
-// capabilities are what containers keep: what package managers and services that
-// drop to another user need. Left out of the engine's default are MKNOD, NET_RAW,
-// SYS_CHROOT, SETPCAP, SETFCAP and AUDIT_WRITE.
-var capabilities = [...]string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID"}

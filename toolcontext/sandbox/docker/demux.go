@@ -91,8 +91,12 @@ type stream struct {
 	*demux
 	conn   *hijacked
 	said   *sandbox.Capture // what it wrote to stderr, for messages
+	exec   string           // the engine's id of the server, where it is not the first process
 	closed sync.Once
 	err    error
+
+	asked  sync.Once
+	ending ending // why it has ended, once asked
 }
 
 func newStream(c *hijacked) *stream {

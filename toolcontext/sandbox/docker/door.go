@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
@@ -42,19 +43,51 @@ func (s *box) As(ctx context.Context, user string) (sandbox.Sandbox, error) {
 			user = "0"
 		}
 	}
-	_, streams, err := s.provider.engine.exec(ctx, s.container, execRequest{Args: []string{binaryPath, inside.Word}, User: user, Dir: s.info.Dir})
+	request := s.provider.serverExec(s.reserve, user, s.keepHome, nil)
+	request.Dir = "/" // the server goes on from there: the agent can have removed its directory
+	if s.uploaded {
+		if err := s.ownProgram(ctx, &request); err != nil {
+			return nil, s.blame(ctx, fmt.Errorf("start a server for user %q: %w", user, err))
+		}
+	}
+	id, streams, err := s.provider.engine.exec(ctx, s.container, request)
 	if err != nil {
-		return nil, fmt.Errorf("start a server for user %q: %w", user, err)
+		return nil, s.blame(ctx, fmt.Errorf("start a server for user %q: %w", user, err))
 	}
 	at := newStream(streams)
+	at.exec = id
+	ending := func() ending { return s.provider.ending(s.container, at, nil) }
 	info := s.info
 	info.Home = ""
 	client, err := inside.Dial(at, inside.Options{
-		Info: info, Dir: s.info.Dir, HandshakeWait: greetLimit,
-		Why: func() string { return s.provider.fate(s.container, at) },
+		Info: info, Dir: s.info.Dir, Anywhere: true, HandshakeWait: greetLimit,
+		Why: func() string { return ending().words }, EndedInside: func() bool { return ending().inside },
 	})
 	if err != nil {
-		return nil, fmt.Errorf("the server for user %q: %w", user, err)
+		return nil, s.blame(ctx, fmt.Errorf("the server for user %q: %w", user, err))
 	}
 	return &door{Client: client}, nil
+}
+
+// ownProgram has an exec run the harness's own program in a container that it was copied
+// into, where root can have put another in its place.
+func (s *box) ownProgram(ctx context.Context, request *execRequest) error {
+	if slices.Contains(s.reserve, "SYS_PTRACE") || s.provider.config.Capabilities.Has("SYS_PTRACE") {
+		request.Args[0] = "/proc/1/exe" // the program that runs, whatever has its name now
+		return nil
+	}
+	return s.provider.uploadBinary(ctx, s.container)
+}
+
+// blame gives an error its cause where what runs in the container has used up what the
+// container may have.
+func (s *box) blame(ctx context.Context, err error) error {
+	used, statErr := s.provider.engine.use(context.WithoutCancel(ctx), s.container)
+	if statErr != nil {
+		return err
+	}
+	if why := used.exhausted(); why != "" {
+		return fmt.Errorf("%w: %s: %w", sandbox.ErrEndedInside, why, err)
+	}
+	return err
 }

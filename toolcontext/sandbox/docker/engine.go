@@ -8,12 +8,12 @@ import (
 	"io/fs"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/mount"
-	"github.com/docker/docker/api/types/strslice"
 	"github.com/docker/docker/client"
 )
 
@@ -124,8 +124,15 @@ type plan struct {
 	FileSize   int64
 	Disk       int64 // size of the writable layer
 	DiskAsked  bool  // somebody will miss it
-	Cap        []string
+	CapAdd     []string
+	CapDrop    []string
+	Reserve    []string // of CapAdd, for the server alone
+	KeepHome   bool     // HOME is in the environment
+	NoNewPrivs bool
 }
+
+// noNewPrivileges is the engine's option that makes set-user-id programs do nothing.
+const noNewPrivileges = "no-new-privileges"
 
 func (e *engine) create(ctx context.Context, p plan) (string, error) {
 	limits := []*container.Ulimit{{Name: "core", Soft: 0, Hard: 0}}
@@ -140,14 +147,16 @@ func (e *engine) create(ctx context.Context, p plan) (string, error) {
 	}
 	host := &container.HostConfig{
 		NetworkMode: container.NetworkMode(p.Network),
-		CapDrop:     strslice.StrSlice{"ALL"},
-		CapAdd:      p.Cap,
-		SecurityOpt: []string{"no-new-privileges"},
+		CapDrop:     p.CapDrop,
+		CapAdd:      p.CapAdd,
 		LogConfig:   container.LogConfig{Type: "none"}, // output must not fill the host's disk
 		IpcMode:     "private",
 		Resources: container.Resources{
 			NanoCPUs: int64(p.CPUs * 1e9), Memory: p.Memory, MemorySwap: p.Memory, Ulimits: limits,
 		},
+	}
+	if p.NoNewPrivs {
+		host.SecurityOpt = []string{noNewPrivileges}
 	}
 	if p.PIDs > 0 {
 		host.PidsLimit = &p.PIDs
@@ -202,6 +211,7 @@ type state struct {
 	OOMKilled bool
 	ExitCode  int
 	Error     string
+	Finished  time.Time // zero where it did not, or the engine does not say
 }
 
 func (e *engine) inspect(ctx context.Context, id string) (state, error) {
@@ -213,7 +223,11 @@ func (e *engine) inspect(ctx context.Context, id string) (state, error) {
 		return state{}, fmt.Errorf("the engine says nothing of the state of container %s", id)
 	}
 	s := found.State
-	return state{Running: s.Running, Status: s.Status, OOMKilled: s.OOMKilled, ExitCode: s.ExitCode, Error: s.Error}, nil
+	finished, err := time.Parse(time.RFC3339Nano, s.FinishedAt)
+	if err != nil || finished.Year() < 1970 {
+		finished = time.Time{}
+	}
+	return state{Running: s.Running, Status: s.Status, OOMKilled: s.OOMKilled, ExitCode: s.ExitCode, Error: s.Error, Finished: finished}, nil
 }
 
 // labelled is a container found by its labels.
@@ -312,3 +326,10 @@ func refusesMount(err error) bool {
 // refusesLimits reports whether start failed because the engine may not raise a
 // limit beyond its own.
 func refusesLimits(err error) bool { return strings.Contains(err.Error(), "rlimit") }
+
+// refusesCapabilities reports whether create or start failed because the engine has no
+// such capability to give.
+func refusesCapabilities(err error) bool {
+	text := strings.ToLower(err.Error())
+	return strings.Contains(text, "capabilit") || strings.Contains(text, "apply caps")
+}

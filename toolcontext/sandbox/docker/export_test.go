@@ -56,3 +56,24 @@ func (s *Share) Waiting() (n int) {
 	}
 	return n
 }
+
+// WithoutServerCapabilities makes a provider whose containers give their server no
+// capabilities of its own, as where an engine refuses to.
+func (p *Provider) WithoutServerCapabilities() *Provider {
+	p.share = noneOfServer
+	return p
+}
+
+// ServerCapabilities are those that the server in containers has for itself.
+func (p *Provider) ServerCapabilities() []string { return p.reserved() }
+
+// Look asks the server of a sandbox how it is, so that its answer is known.
+func (s *Sandbox) Look(ctx context.Context) error {
+	return s.driver.(*server).current().Ping(ctx)
+}
+
+// Layer is the directory of a sandbox's layer, where that is a file system of its own.
+func (s *Sandbox) Layer() string { return s.layer }
+
+// WhyNoDisks says why containers get no file systems of their own.
+func (p *Provider) WhyNoDisks() string { return p.whyNoDisks() }

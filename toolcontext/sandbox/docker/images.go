@@ -82,7 +82,11 @@ func (i *images) of(ctx context.Context, spec sandbox.Spec) (imageInfo, error) {
 	case spec.Build != "":
 		return i.built(ctx, spec.Build, spec.BuildOptions)
 	case spec.Image != "":
-		return i.named(ctx, spec.Image)
+		info, err := i.named(ctx, spec.Image)
+		if err != nil && spec.ImageHint != "" && ctx.Err() == nil {
+			err = fmt.Errorf("%w; %s", err, spec.ImageHint)
+		}
+		return info, err
 	case i.config.Image != "":
 		return i.named(ctx, i.config.Image)
 	}

@@ -59,7 +59,7 @@ func newPlain(ctx context.Context, p *Provider, container string, info sandbox.I
 	for i := range said {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return nil, fmt.Errorf("the shell of the image %s does not answer (%s): without the server in the container there has to be a /bin/sh", info.Image, p.fate(container, at))
+			return nil, fmt.Errorf("the shell of the image %s does not answer (%s): without the server in the container there has to be a /bin/sh", info.Image, p.ending(container, at, nil).words)
 		}
 		said[i] = strings.TrimSuffix(line, "\n")
 	}
@@ -120,7 +120,7 @@ func (d *plain) lost(ctx context.Context, err error) error {
 	if d.life.Err() != nil {
 		return sandbox.ErrClosed
 	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), fateLimit)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), endingLimit)
 	defer cancel()
 	st, stateErr := d.provider.engine.inspect(bounded, d.container)
 	if stateErr == nil && st.Running {
@@ -170,7 +170,7 @@ const drainLimit = 5 * time.Second
 func (d *plain) run(ctx context.Context, c sandbox.Command) (sandbox.Result, error) {
 	number := strconv.FormatInt(d.commands.Add(1), 10)
 	mark := d.info.ID + "/" + number + "."
-	file := binaryDir + "/j" + number
+	file := plainDir + "/j" + number
 	end, last := "end-"+rand.Text(), rand.Text()+" "
 	env := []string{marker + "=" + mark}
 	for name, value := range c.Env {

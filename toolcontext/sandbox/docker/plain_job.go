@@ -62,9 +62,12 @@ func (d *plain) job(c sandbox.Command, file string) string {
 	return b.String()
 }
 
+// plainDir holds what passes between the harness and a container without the server.
+const plainDir = "/.hermes-env"
+
 // plainState is where a session is kept, inside the container: nothing of it is
 // read outside.
-const plainState = "/.hermes-env/state"
+const plainState = plainDir + "/state"
 
 // enterDirectory goes to the command's directory, or to the nearest one above the
 // session's when that is gone.

@@ -43,9 +43,12 @@ type Provider struct {
 	sandboxes sandbox.Register[*box]
 
 	mu      sync.Mutex
-	upload  bool       // mounts are refused: the engine sees other files
-	files   filesLevel // lowered where the engine refuses
-	noQuota bool       // the storage driver can't bound the writable layer
+	upload  bool        // mounts are refused: the engine sees other files
+	files   filesLevel  // lowered where the engine refuses
+	share   serverShare // lowered where the engine refuses
+	disks   diskImages
+	noDisks string // why containers get no file systems of their own, "" where they do
+	noQuota bool   // the storage driver can't bound the writable layer
 	warned  map[string]bool
 }
 

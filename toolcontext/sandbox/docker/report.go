@@ -119,13 +119,32 @@ func (r *Report) fill(ctx context.Context, e *engine, c Config) error {
 	return nil
 }
 
+// DiskBound says what keeps a sandbox within its disk.
+type DiskBound string
+
+// What there is.
+const (
+	DiskByEngine DiskBound = "engine" // the engine's storage driver
+	DiskByMount  DiskBound = "mount"  // a file system of its own, on a loop device
+	DiskByWatch  DiskBound = "watch"  // the server in it, which counts
+	DiskByNone   DiskBound = "none"
+)
+
+// Tried is how a sandbox was that Try made.
+type Tried struct {
+	Took time.Duration // until it served
+	Disk DiskBound
+	// NoMount says why the sandbox has no file system of its own.
+	NoMount string
+}
+
 // Try makes one sandbox without a network, as Create does, and removes it: from
 // Config.Image when the engine has that, else from an empty image of its own, which
-// goes too. It returns how long the sandbox took to serve. Nothing is pulled.
-func Try(ctx context.Context, c Config) (took time.Duration, err error) {
+// goes too. Nothing is pulled.
+func Try(ctx context.Context, c Config) (r Tried, err error) {
 	p, err := New(c)
 	if err != nil {
-		return 0, err
+		return r, err
 	}
 	defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
 	image := p.config.Image
@@ -136,17 +155,36 @@ func Try(ctx context.Context, c Config) (took time.Duration, err error) {
 	}
 	if image == "" {
 		if image, err = p.engine.importEmpty(ctx, labelTry); err != nil {
-			return 0, fmt.Errorf("make an empty image: %w", err)
+			return r, fmt.Errorf("make an empty image: %w", err)
 		}
 		defer func() { err = errors.Join(err, p.dropTried(ctx, image)) }()
 	}
 	start := time.Now()
 	s, err := p.Create(ctx, sandbox.Spec{Image: image, Network: sandbox.NetworkNone, Rollout: "try"})
 	if err != nil {
-		return 0, err
+		return r, err
 	}
-	took = time.Since(start)
-	return took, s.Close(context.WithoutCancel(ctx))
+	r.Took = time.Since(start)
+	r.Disk, r.NoMount = p.diskBound(s)
+	return r, s.Close(context.WithoutCancel(ctx))
+}
+
+// diskBound says what keeps a sandbox within its disk.
+func (p *Provider) diskBound(s sandbox.Sandbox) (bound DiskBound, noMount string) {
+	if own, ok := s.(*Sandbox); ok && own.layer != "" {
+		return DiskByMount, ""
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.config.DiskBytes < 0:
+		return DiskByNone, ""
+	case !p.noQuota:
+		return DiskByEngine, ""
+	case p.config.PlainExec:
+		return DiskByNone, p.noDisks
+	}
+	return DiskByWatch, p.noDisks
 }
 
 // dropTried removes an empty image, also when ctx has ended.

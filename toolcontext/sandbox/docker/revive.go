@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,30 +16,30 @@ import (
 
 // maxRestarts is how often a container is started again; what ends it more often will
 // not stop doing so.
-const maxRestarts = 2
-
-// deathLimit bounds the wait for a container to end whose server's stream has.
-const deathLimit = 5 * time.Second
-
-// exitKilled is the exit code of what SIGKILL has ended.
-const exitKilled = 128 + 9
+const maxRestarts = 10
 
 // server is the program inside a container. When the container ends by itself, which
 // takes no more than a rollout that uses up its memory, it is started again with its
 // files. It implements driver and what inside.Client does beyond that.
 type server struct {
 	box  *box
-	dial func(ctx context.Context, since int64) (*inside.Client, error)
+	dial func(ctx context.Context, since int64) (*inside.Client, *stream, error)
 
 	mu       sync.Mutex
 	client   *inside.Client
+	at       *stream // to its server
+	events   []sandbox.Event
+	told     bool  // a result has said so
 	since    int64 // see inside.Options.DiskSince
 	restarts int
 	note     string // why it was started again the last time
-	told     bool   // a result has said so
+	stopped  string // why the harness has ended the container, "" when it has not
 	leases   map[*lease]struct{}
 	forbid   bool
+	gone     bool // it has ended and is not started again
 	closed   bool
+
+	stopping sync.Mutex // guards stopped, which is asked for while mu is held
 }
 
 var (
@@ -73,67 +74,53 @@ func (s *server) awake(ctx context.Context) *inside.Client {
 }
 
 // revive starts the container again after the end of a client's server, unless that
-// was done already. It reports whether there is a new server.
+// was done already. It reports whether there is a new server. Where something outside of
+// the sandbox has ended it, that is only done if the rollout has lost nothing by it: what
+// it was doing is no measure of it any more.
 func (s *server) revive(ctx context.Context, dead *inside.Client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.client != dead {
 		return true
 	}
-	if s.closed || s.forbid || s.restarts >= maxRestarts {
+	if s.closed || s.gone {
+		return false
+	}
+	why := s.box.provider.ending(s.box.container, s.at, s.whyStopped)
+	status, known := dead.Status()
+	event := sandbox.Event{Kind: sandbox.EventEnded, Text: why.words, Inside: why.inside, Time: time.Now()}
+	event.Lost = !known || status.Processes > 0 || status.Volatile
+	s.collect(status)
+	if s.forbid || !why.again || s.restarts >= maxRestarts || event.Lost && !why.inside {
+		s.events, s.gone = append(s.events, event), true
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.box.provider.config.StartLimit)
 	defer cancel()
-	reason, ok := s.box.provider.died(ctx, s.box.container)
-	if !ok {
-		return false
-	}
 	if since := dead.Server().DiskSince; since != 0 {
 		s.since = since
 	}
-	client, err := s.dial(ctx, s.since)
+	client, at, err := s.dial(ctx, s.since)
 	if err != nil {
-		s.box.provider.warnOnce(fmt.Sprintf("sandbox %s ended (%s) and can't be started again: %v", s.box.info.ID, reason, err))
-		s.forbid = true
+		s.box.provider.warnOnce(fmt.Sprintf("sandbox %s ended (%s) and can't be started again: %v", s.box.info.ID, why.words, err))
+		s.events, s.gone = append(s.events, event), true
 		return false
 	}
 	dead.Drop()
 	for l := range s.leases {
 		l.release = client.Lease()
 	}
-	s.client, s.note, s.told = client, reason, false
+	event.Kind = sandbox.EventRestarted
+	s.client, s.at, s.note, s.told, s.events = client, at, why.words, false, append(s.events, event)
 	s.restarts++
 	return true
 }
 
-// died returns why a container has ended, and whether starting it again makes sense.
-func (p *Provider) died(ctx context.Context, id string) (reason string, again bool) {
-	deadline := time.Now().Add(deathLimit)
-	for {
-		st, err := p.engine.inspect(ctx, id)
-		switch {
-		case err != nil:
-			return "", false
-		case st.Running || st.Status == "created" || st.Status == "removing" || st.Status == "paused":
-		case st.ExitCode == inside.ExitForsaken || st.ExitCode == inside.ExitFull || st.Status == "dead":
-			return "", false
-		case st.OOMKilled:
-			return "it ran out of memory", true
-		default:
-			return fmt.Sprintf("its first process ended, exit code %d", st.ExitCode), true
-		}
-		if time.Now().After(deadline) {
-			return "", false
-		}
-		timer := time.NewTimer(20 * time.Millisecond)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return "", false
-		}
-	}
+// explain has a client's errors say why the server at the other end of a stream has ended.
+func (s *server) explain(o *inside.Options, at *stream) {
+	ending := func() ending { return s.box.provider.ending(s.box.container, at, s.whyStopped) }
+	o.Why = func() string { return ending().words }
+	o.EndedInside = func() bool { return ending().inside }
 }
 
 // lostWords are what a call gets that was under way when the container ended.
@@ -259,11 +246,22 @@ func (s *server) Lease() (release func()) {
 // lease is what somebody holds, whatever server there is.
 type lease struct{ release func() }
 
-// Restarts returns how often the container was started again.
-func (s *server) Restarts() int {
+// Events returns what happened to the container so far.
+func (s *server) Events() []sandbox.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.restarts
+	status, _ := s.client.Status()
+	s.collect(status)
+	return slices.Clone(s.events)
+}
+
+// collect makes events of what a server said.
+func (s *server) collect(status inside.Status) {
+	for _, note := range status.Notes {
+		if !slices.ContainsFunc(s.events, func(e sandbox.Event) bool { return e.Kind == sandbox.EventServer && e.Text == note }) {
+			s.events = append(s.events, sandbox.Event{Kind: sandbox.EventServer, Text: note, Inside: true, Time: time.Now()})
+		}
+	}
 }
 
 // AllowRestarts says whether it may be; see sandbox.Restarter.
@@ -271,6 +269,9 @@ func (s *server) AllowRestarts(allow bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forbid = !allow
+	if s.forbid && s.box.layer != "" {
+		releaseSpare(s.box.layer) // for the verifier
+	}
 	s.told = s.told || !allow // it is no business of a verifier's commands
 }
 

@@ -33,6 +33,10 @@ type box struct {
 	provider  *Provider
 	container string // id
 	info      sandbox.Info
+	reserve   []string // capabilities of its server alone
+	keepHome  bool     // its environment has HOME
+	uploaded  bool     // the server was copied into it
+	layer     string   // the directory of its writable layer, where that is a file system of its own
 
 	release  func()                      // lets go of the image
 	teardown func(context.Context) error // removes more than the container; nil where it is all
@@ -69,12 +73,12 @@ func (s *Sandbox) Lease() (release func()) {
 	return func() {}
 }
 
-// Restarts returns how often the container was started again; see sandbox.Restarter.
-func (s *Sandbox) Restarts() int {
+// Events returns what happened to the container; see sandbox.Restarter.
+func (s *Sandbox) Events() []sandbox.Event {
 	if r, ok := s.driver.(sandbox.Restarter); ok {
-		return r.Restarts()
+		return r.Events()
 	}
-	return 0
+	return nil
 }
 
 // AllowRestarts says whether it may be; see sandbox.Restarter.
@@ -89,26 +93,6 @@ func (s *box) Info() sandbox.Info { return s.info }
 
 // Container returns the engine's id of the container.
 func (s *box) Container() string { return s.container }
-
-// describe says in words how a container is.
-func describe(st state, err error) string {
-	switch {
-	case errors.Is(err, errNoContainer):
-		return "its container is gone: something outside the harness removed it"
-	case err != nil:
-		return fmt.Sprintf("the engine can't say why: %v", err)
-	case st.Running:
-		return "its container still runs"
-	case st.OOMKilled:
-		return fmt.Sprintf("its container ran out of memory and was killed (exit code %d): raise its limit, unless the rollout used it up", st.ExitCode)
-	case st.Error != "":
-		return fmt.Sprintf("its container ended with exit code %d: %s", st.ExitCode, st.Error)
-	}
-	if st.ExitCode == 128+9 {
-		return "its container was killed, by a user or because the machine ran out of memory (exit code 137)"
-	}
-	return fmt.Sprintf("its container ended with exit code %d", st.ExitCode)
-}
 
 // Close ends every process and removes the container with its volumes, also when
 // ctx has ended, within Config.CloseLimit. A second Close does nothing.
@@ -129,6 +113,9 @@ func (s *box) close(ctx context.Context) error {
 		remove = s.teardown
 	}
 	err := remove(ctx)
+	if s.layer != "" {
+		_ = uncover(s.layer) // the engine has done so, unless it sees other mounts
+	}
 	s.provider.sandboxes.Forget(s)
 	if s.release != nil {
 		s.release()

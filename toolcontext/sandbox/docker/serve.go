@@ -13,18 +13,22 @@ import (
 
 // entrypoint is what containers run: the server as their first process, or a shell
 // that waits. user is whom the server becomes; "" where the container is theirs.
-func (p *Provider) entrypoint(user string, keepHome bool) []string {
+func (p *Provider) entrypoint(reserve []string, user string, keepHome bool) []string {
 	if p.config.PlainExec {
 		return []string{"/bin/sh", "-c", mainScript}
 	}
-	args := []string{binaryPath, inside.Word}
-	if user != "" {
-		args = append(args, inside.As, user)
-		if keepHome {
-			args = append(args, inside.KeepHome)
-		}
+	return append([]string{binaryPath}, inside.Arguments(reserve, user, keepHome)...)
+}
+
+// serverExec starts a server beside the first process of a container, as root, so that it
+// can keep its capabilities from commands before it becomes the user.
+func (p *Provider) serverExec(reserve []string, user string, keepHome bool, env []string) execRequest {
+	r := execRequest{User: "0:0", Env: env}
+	if isRoot(user) {
+		r.User, user = orElse(user, "0:0"), ""
 	}
-	return args
+	r.Args = p.entrypoint(reserve, user, keepHome)
+	return r
 }
 
 // isRoot tells whether a user as engines write them is root.
@@ -53,18 +57,19 @@ func (s *box) serve(ctx context.Context, at *stream, spec sandbox.Spec, image im
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline))
 	}
-	srv := &server{box: s}
+	srv := &server{box: s, at: at}
 	o := inside.Options{
 		Info:          s.info,
 		HandshakeWait: wait,
-		Why:           func() string { return s.provider.fate(s.container, at) },
 		Idle:          s.provider.config.Idle,
 		Expired: func() {
 			srv.AllowRestarts(false)
 			s.expire()
 		},
-		Disk: watched,
+		Disk:    watched,
+		Stalled: srv.examine,
 	}
+	srv.explain(&o, at)
 	if orElse(spec.Network, s.provider.config.Network) == sandbox.NetworkAllowlist {
 		connections, err := s.provider.connections(spec)
 		if err != nil {
@@ -83,21 +88,32 @@ func (s *box) serve(ctx context.Context, at *stream, spec sandbox.Spec, image im
 	defer srv.mu.Unlock()
 	s.driver = srv
 	srv.client, srv.since = client, client.Server().DiskSince
-	srv.dial = func(ctx context.Context, since int64) (*inside.Client, error) {
+	srv.dial = func(ctx context.Context, since int64) (*inside.Client, *stream, error) {
 		again := s.again
 		if again == nil {
-			again = func(ctx context.Context) (*stream, error) { return s.provider.startAttached(ctx, s.container) }
+			again = s.startAgain
 		}
 		at, err := again(ctx)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		next := o
-		next.DiskSince = since
-		next.Why = func() string { return s.provider.fate(s.container, at) }
-		return inside.Dial(at, next)
+		next.DiskSince, next.Anywhere = since, true
+		srv.explain(&next, at)
+		client, err := inside.Dial(at, next)
+		return client, at, err
 	}
 	return nil
+}
+
+// startAgain starts the container that has ended.
+func (s *box) startAgain(ctx context.Context) (*stream, error) {
+	if s.uploaded { // what has its name may be another program by now
+		if err := s.provider.uploadBinary(ctx, s.container); err != nil {
+			return nil, fmt.Errorf("copy the server into the container: %w", err)
+		}
+	}
+	return s.provider.startAttached(ctx, s.container)
 }
 
 // connections returns what serves the connections of a sandbox with an allow list.
@@ -134,32 +150,4 @@ func (s *box) expire() {
 		}
 		s.provider.config.Warn(warning)
 	}()
-}
-
-// fateLimit bounds asking the engine why a container ended.
-const fateLimit = 10 * time.Second
-
-// fate says in words what became of a container.
-func (p *Provider) fate(id string, at *stream) string {
-	ctx, cancel := context.WithTimeout(context.Background(), fateLimit)
-	defer cancel()
-	st, err := p.engine.inspect(ctx, id)
-	// The stream ends a moment before the engine notes the end of the process.
-	for range 20 {
-		if err != nil || !st.Running {
-			break
-		}
-		timer := time.NewTimer(50 * time.Millisecond)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
-		st, err = p.engine.inspect(ctx, id)
-	}
-	said := strings.TrimSpace(at.said.Output().String())
-	if said != "" {
-		said = "; its server said: " + said
-	}
-	return describe(st, err) + said
 }

@@ -18,11 +18,9 @@ import (
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
-// Where the server's binary is inside containers.
-const (
-	binaryDir  = "/.hermes-env"
-	binaryPath = binaryDir + "/hermes-env"
-)
+// Where the server's binary is inside containers: below the root itself, because a
+// directory around it could be renamed, and another program put in its place.
+const binaryPath = "/.hermes-env"
 
 // startSandbox makes and starts a container. Calls to the engine are not cancelled
 // with ctx but bounded by StartLimit: an engine goes on with a call whose caller
@@ -35,11 +33,11 @@ func (p *Provider) startSandbox(ctx context.Context, spec sandbox.Spec, image im
 		name string
 		err  error
 	)
-	for range 4 { // once more for each thing that can be mended
+	for range 6 { // once more for each thing that can be mended
 		name = newName()
-		files := p.filesLevel()
+		files, share := p.filesLevel(), p.serverShare()
 		s, err = p.startNamed(bounded, name, spec, image)
-		if err == nil || !p.mend(bounded, err, files) {
+		if err == nil || !p.mend(bounded, err, files, share) {
 			break
 		}
 		if removeErr := p.removeContainer(ctx, name); removeErr != nil {
@@ -55,12 +53,15 @@ func (p *Provider) startSandbox(ctx context.Context, spec sandbox.Spec, image im
 	return s, nil
 }
 
-// mend changes what made a start fail, where that can be done. files is how many open
-// files the container was to have.
-func (p *Provider) mend(ctx context.Context, err error, files filesLevel) bool {
+// mend changes what made a start fail, where that can be done. files and share are how many
+// open files and which capabilities of the server's own the container was to have.
+func (p *Provider) mend(ctx context.Context, err error, files filesLevel, share serverShare) bool {
 	switch {
+	case refusesCapabilities(err) && share < noneOfServer:
+		p.reserveLess(share+1, err)
 	case refusesLimits(err) && files < fewFiles:
 		p.lowerFiles(files + 1)
+	case errors.Is(err, errNotCovered):
 	case refusesNetwork(err):
 		p.forgetNetwork(ctx) // somebody cleaned up
 	default:
@@ -113,12 +114,13 @@ func (p *Provider) startNamed(ctx context.Context, name string, spec sandbox.Spe
 	if err != nil {
 		return nil, fmt.Errorf("create a container from the image %s: %w", p.reference(spec), err)
 	}
+	layer := p.coverLayer(ctx, id, plan)
 	if err := p.prepare(ctx, id, plan, image); err != nil {
 		return nil, fmt.Errorf("prepare the container: %w", err)
 	}
 	s := &box{provider: p, container: id, info: sandbox.Info{
 		Backend: Name, ID: name, Image: p.reference(spec), Digest: image.Digest, TempDir: "/tmp",
-	}}
+	}, reserve: plan.Reserve, keepHome: plan.KeepHome, uploaded: plan.Binary == "" && !p.config.PlainExec}
 	at, err := p.startAttached(ctx, id)
 	if err != nil {
 		return nil, err
@@ -127,10 +129,13 @@ func (p *Provider) startNamed(ctx context.Context, name string, spec sandbox.Spe
 	if plan.Disk == 0 {
 		watched = plan.FileSize // the same limit
 	}
+	if s.layer = layer; layer != "" {
+		watched = looser(watched)
+	}
 	if err := s.serve(ctx, at, spec, image, watched); err != nil {
 		return nil, err
 	}
-	return s, nil
+	return s, p.checkLayer(s, plan.FileSize)
 }
 
 // startAttached starts a container and returns the stream to its first process.
@@ -178,19 +183,22 @@ func (p *Provider) reference(spec sandbox.Spec) string {
 func (p *Provider) plan(name string, spec sandbox.Spec, image imageInfo) plan {
 	c := p.config
 	pl := plan{
-		Name:      name,
-		Image:     image.ID,
-		User:      spec.User,
-		Dir:       workDir(spec, image),
-		Env:       containerEnv(spec),
-		Labels:    p.labels(spec.Rollout),
-		CPUs:      orElse(spec.CPUs, c.CPUs),
-		Memory:    max(orElse(spec.MemoryBytes, c.MemoryBytes), 0),
-		PIDs:      max(orElse(spec.PIDs, c.PIDs), 0),
-		OpenFiles: c.OpenFiles,
-		Disk:      max(orElse(spec.DiskBytes, c.DiskBytes), 0),
-		Cap:       capabilities[:],
+		Name:       name,
+		Image:      image.ID,
+		User:       spec.User,
+		Dir:        workDir(spec, image),
+		Env:        containerEnv(spec),
+		Labels:     p.labels(spec.Rollout),
+		CPUs:       orElse(spec.CPUs, c.CPUs),
+		Memory:     max(orElse(spec.MemoryBytes, c.MemoryBytes), 0),
+		PIDs:       max(orElse(spec.PIDs, c.PIDs), 0),
+		OpenFiles:  c.OpenFiles,
+		Disk:       max(orElse(spec.DiskBytes, c.DiskBytes), 0),
+		NoNewPrivs: !c.AllowNewPrivileges,
 	}
+	pl.CapAdd, pl.CapDrop = c.Capabilities.Lists()
+	pl.Reserve = p.reserved()
+	pl.CapAdd = append(pl.CapAdd, pl.Reserve...)
 	if n := float64(p.engine.info.CPUs); pl.CPUs > n {
 		pl.CPUs = n // the engine refuses more than it has
 	}
@@ -217,7 +225,8 @@ func (p *Provider) plan(name string, spec sandbox.Spec, image imageInfo) plan {
 		server, pl.User = user, "0:0"
 	}
 	hasHome := func(entry string) bool { return strings.HasPrefix(entry, "HOME=") }
-	pl.Entrypoint = p.entrypoint(server, slices.ContainsFunc(image.Env, hasHome) || slices.ContainsFunc(pl.Env, hasHome))
+	pl.KeepHome = slices.ContainsFunc(image.Env, hasHome) || slices.ContainsFunc(pl.Env, hasHome)
+	pl.Entrypoint = p.entrypoint(pl.Reserve, server, pl.KeepHome)
 	pl.Init = c.PlainExec
 	if !upload && !c.PlainExec {
 		pl.Binary, pl.BinaryAt = p.binary.Path, binaryPath
@@ -311,8 +320,8 @@ func (p *Provider) prepare(ctx context.Context, id string, pl plan, image imageI
 	}
 	if p.config.PlainExec {
 		// A user other than root could make none in most images.
-		if err := p.makeShared(ctx, id, strings.TrimPrefix(binaryDir, "/")); err != nil {
-			return fmt.Errorf("make %s: %w", binaryDir, err)
+		if err := p.makeShared(ctx, id, strings.TrimPrefix(plainDir, "/")); err != nil {
+			return fmt.Errorf("make %s: %w", plainDir, err)
 		}
 	}
 	if pl.Binary != "" || p.config.PlainExec {
@@ -373,10 +382,7 @@ func (p *Provider) uploadBinary(ctx context.Context, id string) error {
 	r, w := io.Pipe()
 	go func() {
 		tw := tar.NewWriter(w)
-		err := tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: strings.TrimPrefix(binaryDir, "/") + "/", Mode: 0o755})
-		if err == nil {
-			err = tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(binaryPath, "/"), Mode: 0o555, Size: info.Size()})
-		}
+		err := tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(binaryPath, "/"), Mode: 0o555, Size: info.Size()})
 		if err == nil {
 			_, err = io.CopyN(tw, f, info.Size())
 		}

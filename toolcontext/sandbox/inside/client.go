@@ -19,6 +19,8 @@ type Options struct {
 	// Dir is the working directory sessions start in, which is made. Default: the
 	// server's own.
 	Dir string
+	// Anywhere lets the server start in the root directory where Dir can't be had.
+	Anywhere bool
 	// Env is the environment of every command, beyond the server's own.
 	Env map[string]string
 	// HandshakeWait bounds the wait for the server's greeting. Default: 30 s.
@@ -51,6 +53,12 @@ type Options struct {
 	// Why is asked once why the stream has ended unexpectedly: out of memory, removed,
 	// …. "" means not known. Default: nobody is asked.
 	Why func() string
+	// EndedInside is asked whether what ran in the sandbox has ended the server; then
+	// errors wrap sandbox.ErrEndedInside as well. Default: it has not.
+	EndedInside func() bool
+	// Stalled is called again and again while the server leaves a question unanswered for
+	// longer than stallAfter, and may end the sandbox. Default: nothing is done.
+	Stalled func()
 }
 
 // Client is the harness's side of a sandbox's server: all of sandbox.Sandbox and
@@ -70,10 +78,13 @@ type Client struct {
 
 	usage usage
 
-	mu     sync.Mutex
-	closed bool
-	once   sync.Once
-	err    error // of Close
+	mu       sync.Mutex
+	closed   bool
+	status   Status    // what the server said last of itself
+	changing int       // requests under way that may start processes
+	changed  time.Time // when the last of them ended
+	once     sync.Once
+	err      error // of Close
 }
 
 var (
@@ -151,7 +162,7 @@ func (c *Client) greet() error {
 		return err
 	}
 	o := c.options
-	set := settings{id: o.Info.ID, dir: o.Dir, env: o.Env, idle: max(o.Idle, 0), disk: max(o.Disk, 0), diskSince: o.DiskSince, proxy: o.Connections != nil}
+	set := settings{id: o.Info.ID, dir: o.Dir, env: o.Env, idle: max(o.Idle, 0), disk: max(o.Disk, 0), diskSince: o.DiskSince, proxy: o.Connections != nil, anywhere: o.Anywhere}
 	if err := c.m.hello(set.encode()); err != nil {
 		return err
 	}
@@ -174,10 +185,42 @@ func (c *Client) greet() error {
 	return nil
 }
 
+// statusEvery is the most time between two questions to the server, and stallAfter how long
+// one may be unanswered before Options.Stalled is called.
+const (
+	statusEvery = 5 * time.Second
+	stallAfter  = 20 * time.Second
+)
+
+// watchStall calls Options.Stalled every stallAfter until the function returned is called.
+func (c *Client) watchStall() (stop func()) {
+	if c.options.Stalled == nil {
+		return func() {}
+	}
+	answered := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		tick := time.NewTicker(stallAfter)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				c.options.Stalled()
+			case <-answered:
+				return
+			}
+		}
+	})
+	return func() {
+		close(answered)
+		watching.Wait()
+	}
+}
+
 // watch asks the server now and then whether it lives, and gives it up when it does
 // not answer: a machine that is frozen or gone need not end the stream.
 func (c *Client) watch() {
-	every := c.options.Silence / 4
+	every := min(c.options.Silence/4, statusEvery)
 	if idle := c.options.Idle; idle > 0 {
 		every = max(min(every, idle/4), time.Millisecond)
 	}
@@ -196,11 +239,17 @@ func (c *Client) watch() {
 		expired := time.AfterFunc(c.options.Silence, func() {
 			_ = c.m.fail(fmt.Errorf("its server has not answered for %v", c.options.Silence))
 		})
+		stop := c.watchStall()
+		asked := time.Now()
 		ch, err := c.m.open(newRequest(requestPing).message())
 		if err == nil {
-			_, err = ch.message(0)
+			var answer []byte
+			if answer, err = ch.message(maxStatus); err == nil {
+				err = c.keepStatus(asked, &decoder{b: answer})
+			}
 			ch.release()
 		}
+		stop()
 		expired.Stop()
 		if err != nil {
 			_ = c.m.fail(fmt.Errorf("its server does not answer: %w", err))
@@ -259,10 +308,14 @@ func (c *Client) lost(err error) error {
 	if isProtocol(err) {
 		_ = c.m.fail(err) // nothing it says can be believed any more
 	}
-	if why := c.why(); why != "" {
-		return fmt.Errorf("%w: %s (%w)", sandbox.ErrLost, why, err)
+	lost := sandbox.ErrLost
+	if c.options.EndedInside != nil && c.options.EndedInside() {
+		lost = fmt.Errorf("%w: %w", sandbox.ErrLost, sandbox.ErrEndedInside)
 	}
-	return fmt.Errorf("%w: %w", sandbox.ErrLost, err)
+	if why := c.why(); why != "" {
+		return fmt.Errorf("%w: %s (%w)", lost, why, err)
+	}
+	return fmt.Errorf("%w: %w", lost, err)
 }
 
 func isProtocol(err error) bool { return errors.Is(err, errProtocol) }
@@ -377,6 +430,7 @@ func (c *Client) exec(ctx context.Context, cmd sandbox.Command, e *encoder, more
 		return sandbox.Result{}, err
 	}
 	defer done()
+	defer c.mayChange()()
 	k, err := c.request(ctx, e)
 	if err != nil {
 		return sandbox.Result{}, err
@@ -421,13 +475,6 @@ func encodeChecked(kind requestKind, cmd sandbox.Command) (*encoder, error) {
 // KillAll ends every process in the sandbox but its server; see sandbox.Sandbox.
 func (c *Client) KillAll(ctx context.Context) error {
 	_, err := c.ask(ctx, newRequest(requestKillAll), 0)
-	return err
-}
-
-// Ping returns when the server has answered. It needs no process and no memory to
-// speak of, so it works in a sandbox that is out of both.
-func (c *Client) Ping(ctx context.Context) error {
-	_, err := c.ask(ctx, newRequest(requestPing), 0)
 	return err
 }
 

@@ -26,6 +26,7 @@ func (c *Client) Start(ctx context.Context, cmd sandbox.Command) (sandbox.Proces
 	if err != nil {
 		return nil, err
 	}
+	defer c.mayChange()()
 	d, err := c.ask(ctx, e, 64)
 	if err != nil {
 		return nil, err

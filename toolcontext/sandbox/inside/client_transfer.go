@@ -20,6 +20,7 @@ func (c *Client) Upload(ctx context.Context, tar io.Reader, dir string) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("upload to %s: %w", dir, err)
 	}
+	defer c.mayChange()() // what lands in memory would be lost
 	e := newRequest(requestUpload)
 	e.string(dir)
 	k, err := c.request(ctx, e)

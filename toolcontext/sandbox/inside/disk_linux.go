@@ -59,9 +59,19 @@ func freeSpace() (bytes, inodes int64) {
 	return int64(fs.Bfree) * fs.Bsize, int64(fs.Ffree)
 }
 
-func (m *systemMeter) growth() int64 {
+// rootBytes returns the size of the root's file system.
+func rootBytes() int64 {
+	var fs unix.Statfs_t
+	if unix.Statfs("/", &fs) != nil {
+		return 0
+	}
+	return int64(fs.Blocks) * fs.Bsize
+}
+
+func (m *systemMeter) growth() (all, own int64) {
 	free, inodes := freeSpace()
-	return max(m.processes()-m.written, m.free-free, (m.inodes-inodes)*diskInode, 0)
+	own = max(m.processes()-m.written, 0)
+	return max(own, m.free-free, (m.inodes-inodes)*diskInode), own
 }
 
 // processes returns the bytes that all processes have written to disks. The numbers of
@@ -114,12 +124,64 @@ type counting struct {
 	since unix.Timespec
 	seen  map[inode]struct{}
 	bytes int64
+	// file, when set, is called with each changed file and the directory it is in.
+	file func(dir int, name string, st *unix.Stat_t)
 	// unsure says that some of what was changed could not be looked at.
 	unsure bool
 }
 
 func (m *systemMeter) count(ctx context.Context) int64 {
 	c := &counting{ctx: ctx, since: m.since, seen: map[inode]struct{}{}}
+	c.mounts()
+	c.unnamed()
+	if c.unsure {
+		return max(c.bytes, m.processes()) // rather too much than what somebody hides
+	}
+	return c.bytes
+}
+
+// releaseFrom is the least size on disk of files that are looked at for space that was
+// only allocated.
+const releaseFrom = 1 << 20
+
+// release gives back the space of files that was allocated (fallocate) and not written to.
+// What they contain stays the same.
+func (m *systemMeter) release(ctx context.Context) {
+	c := &counting{ctx: ctx, since: m.since, seen: map[inode]struct{}{}, file: func(dir int, name string, st *unix.Stat_t) {
+		if st.Blocks*512 < releaseFrom {
+			return
+		}
+		fd, err := unix.Openat(dir, name, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err != nil {
+			return // another user's, or gone
+		}
+		defer unix.Close(fd)
+		releaseFile(fd, st)
+	}}
+	c.mounts()
+}
+
+func releaseFile(fd int, st *unix.Stat_t) {
+	for at := int64(0); at < st.Size; {
+		hole, err := unix.Seek(fd, at, unix.SEEK_HOLE)
+		if err != nil || hole >= st.Size {
+			break
+		}
+		data, err := unix.Seek(fd, hole, unix.SEEK_DATA)
+		if err != nil { // none follows
+			data = st.Size
+		}
+		if unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, hole, data-hole) != nil {
+			return
+		}
+		at = data
+	}
+	_ = unix.Ftruncate(fd, st.Size) // what was allocated beyond its end
+	_ = unix.UtimesNanoAt(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), []unix.Timespec{st.Atim, st.Mtim}, 0)
+}
+
+// mounts counts what is below all file systems that take disk.
+func (c *counting) mounts() {
 	for _, point := range diskMounts() {
 		var st unix.Stat_t
 		if unix.Lstat(point, &st) != nil {
@@ -133,11 +195,6 @@ func (m *systemMeter) count(ctx context.Context) int64 {
 			c.directory(fd, uint64(st.Dev), 0)
 		}
 	}
-	c.unnamed()
-	if c.unsure {
-		return max(c.bytes, m.processes()) // rather too much than what somebody hides
-	}
-	return c.bytes
 }
 
 // add counts a file that was changed.
@@ -169,6 +226,9 @@ func (c *counting) directory(fd int, dev uint64, depth int) {
 			}
 			if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 				c.add(&st)
+				if c.file != nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Ctim.Nano() >= c.since.Nano() {
+					c.file(fd, name, &st)
+				}
 				continue
 			}
 			if uint64(st.Dev) != dev {

@@ -9,7 +9,7 @@ import (
 )
 
 // preamble is what each side sends first: a name and the protocol's version.
-const preamble = "HermEnv\x02"
+const preamble = "HermEnv\x03"
 
 // Limits of the protocol.
 const (

@@ -15,21 +15,26 @@ import (
 // that wait for the file system; the rest needs no thread while it waits.
 const spareThreads = 24
 
-// savedGroup is the saved group id of a server that runs as root, which no other process has.
+// savedGroup is the saved group id of a server that runs as root beside the sandbox's own,
+// which no other process has.
 const savedGroup = 65533
 
-// harden protects the server from the commands it runs, which may have its user id.
-func harden() {
+// harden protects the server from the commands it runs, which may have its user id, and
+// returns what watches over its place among them.
+func harden() *guard {
+	if os.Getpid() == 1 {
+		_ = standApart() // without, the limits can be lowered, which check notices
+	}
 	// Nobody without CAP_SYS_PTRACE may then open its memory or its files in /proc.
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	// Nor does root in the commands have that. The capability is dropped for what this
 	// process starts, not for itself: it has to look into processes of other users.
 	// Only a static program can do it for all its threads; the backend should have.
 	_, _, _ = syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, unix.CAP_SYS_PTRACE, 0)
-	// Nor can they lower its limits: the kernel wants
-	// the caller's group to be all three of the target's, or CAP_SYS_RESOURCE. Programs that
-	// this process starts get the effective group as the saved one.
-	if os.Geteuid() == 0 {
+	// Nor can they lower its limits: the kernel wants the caller's group to be all three of
+	// the target's, or CAP_SYS_RESOURCE. Programs that this process starts get the effective
+	// group as the saved one.
+	if os.Geteuid() == 0 && os.Getpid() != 1 {
 		_ = syscall.Setresgid(-1, -1, savedGroup) // without CAP_SETGID it stays as it is
 	}
 	// As the first process of a container it would be ended by signals that others are
@@ -42,6 +47,7 @@ func harden() {
 		signal.Notify(dropped, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGPIPE, unix.SIGUSR1, unix.SIGUSR2)
 	}
 	makeThreads(spareThreads)
+	return newGuard()
 }
 
 // makeThreads makes the runtime create n threads, which it then keeps.

@@ -152,5 +152,5 @@ func becomeUser(user string, keepHome bool) error {
 			return fmt.Errorf("set HOME: %w", err)
 		}
 	}
-	return id.become()
+	return id.becomeApart()
 }

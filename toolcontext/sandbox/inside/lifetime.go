@@ -12,15 +12,10 @@ import (
 // it was told to wait.
 var errForsaken = errors.New("nothing was heard from the harness")
 
-// errFull is why a server ends whose sandbox goes on writing beyond its limit.
-var errFull = errors.New("the sandbox goes on writing beyond its disk limit")
-
-// Exit codes of Main where the server has ended by itself and for good, so that
-// starting it again would be wrong.
-const (
-	ExitForsaken = 3 // the harness was silent for longer than Options.Idle
-	ExitFull     = 4 // the sandbox went on writing beyond Options.Disk
-)
+// ExitForsaken is Main's exit code where the server has ended by itself and for good,
+// because the harness was silent for longer than Options.Idle: starting it again would be
+// wrong.
+const ExitForsaken = 3
 
 // exitCode returns Main's exit code for the end of Serve.
 func exitCode(err error) int {
@@ -29,8 +24,6 @@ func exitCode(err error) int {
 		return 0
 	case errors.Is(err, errForsaken):
 		return ExitForsaken
-	case errors.Is(err, errFull):
-		return ExitFull
 	}
 	return 1
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/supervise"
 )
@@ -23,20 +24,17 @@ func Main(args []string, version string, stderr io.Writer) (handled bool, code i
 	if len(args) == 0 || args[0] != Word {
 		return false, 0
 	}
-	user, keepHome, ok := parseUser(args[1:])
+	start, ok := parseStart(args[1:])
 	if !ok {
-		fmt.Fprintf(stderr, "%s takes no arguments but %s; it is started by a sandbox backend\n", Word, As)
+		fmt.Fprintf(stderr, "%s takes no arguments but %s, %s and %s; it is started by a sandbox backend\n", Word, Reserve, As, KeepHome)
 		return true, 2
 	}
 	in, out, err := takeStream()
-	if err == nil && user != "" {
-		if err = becomeUser(user, keepHome); err != nil {
-			err = fmt.Errorf("serve as the user %q: %w", user, err)
-		}
+	if err == nil {
+		err = start.prepare()
 	}
 	if err == nil {
-		harden()
-		err = Serve(context.Background(), in, out, Config{Version: version})
+		err = Serve(context.Background(), in, out, Config{Version: version, guard: harden()})
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", Word, err)
@@ -44,25 +42,65 @@ func Main(args []string, version string, stderr io.Writer) (handled bool, code i
 	return true, exitCode(err)
 }
 
-// As and KeepHome may follow Word: the server, started as root, then serves as the
-// user named after As. A backend starts it so where root has to be able to enter the
-// sandbox later. KeepHome leaves HOME as the sandbox was made with it.
+// What may follow Word, in this order.
 const (
-	As       = "--as"
+	// Reserve and names of capabilities with commas between: the server has them for
+	// itself, and no command gets them.
+	Reserve = "--reserve"
+	// As and a user: the server, started as root, serves as that user. A backend starts
+	// it so where root has to be able to enter the sandbox later.
+	As = "--as"
+	// KeepHome leaves HOME as the sandbox was made with it.
 	KeepHome = "--keep-home"
 )
 
-func parseUser(args []string) (user string, keepHome, ok bool) {
-	if len(args) > 0 && args[len(args)-1] == KeepHome {
-		args, keepHome = args[:len(args)-1], true
+// start is how a server is started.
+type start struct {
+	reserve  []string
+	user     string
+	keepHome bool
+}
+
+// Arguments returns the arguments of a server, without the program's name.
+func Arguments(reserve []string, user string, keepHome bool) []string {
+	args := []string{Word}
+	if len(reserve) > 0 {
+		args = append(args, Reserve, strings.Join(reserve, ","))
 	}
-	switch {
-	case len(args) == 0:
-		return "", false, !keepHome
-	case len(args) == 2 && args[0] == As && args[1] != "":
-		return args[1], keepHome, true
+	if user != "" {
+		args = append(args, As, user)
+		if keepHome {
+			args = append(args, KeepHome)
+		}
 	}
-	return "", false, false
+	return args
+}
+
+func parseStart(args []string) (s start, ok bool) {
+	if len(args) > 1 && args[0] == Reserve {
+		s.reserve, args = strings.Split(args[1], ","), args[2:]
+	}
+	if len(args) > 1 && args[0] == As && args[1] != "" {
+		s.user, args = args[1], args[2:]
+		if len(args) > 0 && args[0] == KeepHome {
+			s.keepHome, args = true, args[1:]
+		}
+	}
+	return s, len(args) == 0
+}
+
+// prepare gives the process its user and capabilities.
+func (s start) prepare() error {
+	if err := reserve(s.reserve); err != nil {
+		return err
+	}
+	if s.user == "" {
+		return nil
+	}
+	if err := becomeUser(s.user, s.keepHome); err != nil {
+		return fmt.Errorf("serve as the user %q: %w", s.user, err)
+	}
+	return nil
 }
 
 // takeStream moves the stream away from standard input and output, where a command

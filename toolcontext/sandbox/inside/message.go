@@ -173,6 +173,7 @@ type settings struct {
 	// began, in the server's words; 0 is now.
 	disk, diskSince int64
 	proxy           bool // connections are to be accepted
+	anywhere        bool // the root directory will do as well
 }
 
 func (s settings) encode() []byte {
@@ -184,6 +185,7 @@ func (s settings) encode() []byte {
 	e.uint(uint64(s.disk))
 	e.int(s.diskSince)
 	e.bool(s.proxy)
+	e.bool(s.anywhere)
 	return e.b
 }
 
@@ -191,7 +193,7 @@ func decodeSettings(payload []byte) (settings, error) {
 	d := decoder{b: payload}
 	s := settings{
 		id: d.string(), dir: d.string(), env: d.env(),
-		idle: time.Duration(d.bounded(math.MaxInt64)), disk: int64(d.bounded(math.MaxInt64)), diskSince: d.int(), proxy: d.bool(),
+		idle: time.Duration(d.bounded(math.MaxInt64)), disk: int64(d.bounded(math.MaxInt64)), diskSince: d.int(), proxy: d.bool(), anywhere: d.bool(),
 	}
 	if err := d.end(); err != nil {
 		return settings{}, fmt.Errorf("read the greeting: %w", err)
@@ -206,6 +208,7 @@ type Server struct {
 	PID, UID       int
 	Home, Dir, Tmp string
 	Shell          string // what runs scripts; "" where there is none yet
+	RootBytes      int64  // size of the root's file system
 	DiskSince      int64  // when the sandbox began, for a server that is started again; 0 where disk is not watched
 }
 
@@ -221,6 +224,7 @@ func (s Server) encode() []byte {
 	e.string(s.Tmp)
 	e.string(s.Shell)
 	e.int(s.DiskSince)
+	e.uint(uint64(s.RootBytes))
 	return e.b
 }
 
@@ -230,6 +234,7 @@ func decodeServer(payload []byte) (Server, error) {
 		Version: d.string(), OS: d.string(), Arch: d.string(),
 		PID: int(d.bounded(math.MaxInt32)), UID: int(d.bounded(math.MaxUint32)),
 		Home: d.string(), Dir: d.string(), Tmp: d.string(), Shell: d.string(), DiskSince: d.int(),
+		RootBytes: int64(d.bounded(math.MaxInt64)),
 	}
 	if err := d.end(); err != nil {
 		return Server{}, fmt.Errorf("read the server's greeting: %w", err)

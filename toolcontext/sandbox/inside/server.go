@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
@@ -39,7 +40,8 @@ type Config struct {
 	// a container may be attached to late. Negative: none.
 	HandshakeWait time.Duration
 
-	noSubreaper bool // for tests: adopting orphans would hold for their whole process
+	guard       *guard // of the server's place; nil guards nothing
+	noSubreaper bool   // for tests: adopting orphans would hold for their whole process
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -137,6 +139,8 @@ type server struct {
 	relay     *relay        // nil where the sandbox has no proxy
 	disk      *diskWatch    // nil where nothing bounds what is written
 	watched   pathWatch
+	volatile  volatileMounts
+	looking   atomic.Bool // somebody reads the status
 
 	bulkIn, bulkOut *bulk // the stream's ends
 }
@@ -163,7 +167,7 @@ func greet(ctx context.Context, m *mux, c Config) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{m: m, config: c}
+	s := &server{m: m, config: c, volatile: newVolatileMounts()}
 	if err := s.open(ctx, set); err != nil {
 		_ = m.send(frameFail, 0, encodeFailure(err)) // the cause matters more than a broken stream
 		return nil, errors.Join(err, s.close())
@@ -171,8 +175,8 @@ func greet(ctx context.Context, m *mux, c Config) (*server, error) {
 	since := s.watchDisk(set)
 	info := s.box.Info()
 	return s, m.hello(Server{
-		DiskSince: since,
-		Version:   c.Version, OS: runtime.GOOS, Arch: runtime.GOARCH,
+		DiskSince: since, RootBytes: rootBytes(),
+		Version: c.Version, OS: runtime.GOOS, Arch: runtime.GOARCH,
 		PID: os.Getpid(), UID: os.Getuid(),
 		Home: info.Home, Dir: info.Dir, Tmp: info.TempDir,
 	}.encode())
@@ -200,7 +204,7 @@ func (s *server) open(ctx context.Context, set settings) error {
 		NoCgroups: true,
 		Place: &local.Place{
 			Home: s.config.Home, Dir: s.config.Dir, TempDir: s.config.TempDir,
-			Everything: os.Getpid() == 1,
+			Everything: os.Getpid() == 1, Starting: s.config.guard.starting, Spare: spareDir,
 		},
 	})
 	if err != nil {
@@ -208,6 +212,9 @@ func (s *server) open(ctx context.Context, set settings) error {
 	}
 	s.provider = provider
 	s.box, err = provider.Create(ctx, sandbox.Spec{Dir: set.dir, Env: set.env})
+	if err != nil && set.anywhere {
+		s.box, err = provider.Create(ctx, sandbox.Spec{Dir: "/", Env: set.env})
+	}
 	return err
 }
 
@@ -223,11 +230,22 @@ func (s *server) watchDisk(set settings) int64 {
 	}
 	s.disk = &diskWatch{
 		limit: set.disk, meter: meter, killAll: s.box.KillAll, woken: make(chan struct{}, 1),
-		giveUp:  func(err error) { _ = s.m.fail(err) },
+		stop:    s.freeze,
 		restart: set.diskSince != 0,
 	}
 	return since
 }
+
+// freeze stops the sandbox's processes until the function returned is called.
+func (s *server) freeze() (goOn func()) {
+	if f, ok := s.box.(interface{ Freeze() func() }); ok {
+		return f.Freeze()
+	}
+	return func() {}
+}
+
+// spareDir is where scripts are put when the disk is full.
+const spareDir = "/dev/shm"
 
 // stateDirPattern is how the directories of makeStateDir are named.
 const stateDirPattern = ".hermes-env-*"
@@ -261,6 +279,9 @@ func (s *server) serve(ctx context.Context) error {
 	defer cancel()
 	var watching sync.WaitGroup
 	watching.Go(func() { reapOrphans(ctx, s.provider) })
+	if s.config.guard != nil {
+		watching.Go(func() { s.watchPlace(ctx) })
+	}
 	if s.idle > 0 {
 		watching.Go(func() { s.watchClient(ctx, s.idle) })
 	}
@@ -319,6 +340,10 @@ func (s *server) answer(ctx context.Context, ch *channel, kind requestKind, d *d
 			c.Stdin = ch
 		}
 		seen := s.disk.seen()
+		if r, refused := s.disk.refused(c.Merge); refused {
+			encodeResult(reply, fit(r, outputLimit(c)))
+			break
+		}
 		defer s.disk.begin()()
 		r, err := s.box.Exec(ctx, c)
 		if err != nil {
@@ -365,6 +390,8 @@ func (s *server) answer(ctx context.Context, ch *channel, kind requestKind, d *d
 		if err := s.box.KillAll(ctx); err != nil {
 			return err
 		}
+		s.config.guard.check()
+		s.disk.reopen()
 	case requestKillOthers, requestWatch, requestWatched:
 		if err := s.answerServices(ctx, kind, d, reply); err != nil {
 			return err
@@ -377,6 +404,7 @@ func (s *server) answer(ctx context.Context, ch *channel, kind requestKind, d *d
 		if err := d.end(); err != nil {
 			return err
 		}
+		s.readStatus().encode(reply)
 	case requestConnection:
 		if err := d.end(); err != nil {
 			return err

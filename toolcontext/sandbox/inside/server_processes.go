@@ -127,6 +127,9 @@ func (s *server) startProcess(ctx context.Context, ch *channel, d *decoder) erro
 	if !ok {
 		return fmt.Errorf("start a background process: %w", sandbox.ErrUnsupported)
 	}
+	if _, refused := s.disk.refused(true); refused {
+		return fmt.Errorf("start a background process: %s", s.disk.words(s.disk.last.Load()))
+	}
 	defer s.disk.begin()() // from then on the process itself shows
 	p, err := starter.Start(ctx, c)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
@@ -76,6 +77,8 @@ func (s *server) answerServices(ctx context.Context, kind requestKind, d *decode
 		if err != nil {
 			return err
 		}
+		s.config.guard.check()
+		s.disk.reopen()
 		encodeServices(reply, kept)
 		encodeServices(reply, ended)
 	case requestWatch:
@@ -83,7 +86,16 @@ func (s *server) answerServices(ctx context.Context, kind requestKind, d *decode
 		if err := d.end(); err != nil {
 			return err
 		}
-		return s.watched.begin(dirs)
+		err := s.watched.begin(dirs)
+		for ended, tries := false, 0; noWatches(err) && tries < 20; tries++ {
+			if !ended && !s.endWatchHolders() {
+				break
+			}
+			ended = true
+			time.Sleep(50 * time.Millisecond) // what they held goes with their last thread
+			err = s.watched.begin(dirs)
+		}
+		return err
 	default:
 		end := d.bool()
 		if err := d.end(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -40,6 +41,10 @@ func TestOnlyServicesAreKept(t *testing.T) {
 	c := create(t, kind{})
 	c.script(t, "%s", "setsid sh -c '"+listenVariable+"="+path+" "+self+" & while :; do sleep 0.05; done' > /dev/null 2>&1 &\n"+
 		"setsid sh -c 'while :; do sleep 0.05; done' > /dev/null 2>&1 & echo $! > "+dir+"/other\nwhile [ ! -S "+path+" ]; do sleep 0.01; done")
+	require.Eventually(t, func() bool { // the socket is there a moment before it listens
+		conn, err := net.Dial("unix", path)
+		return err == nil && conn.Close() == nil
+	}, 10*time.Second, time.Millisecond)
 	other, err := os.ReadFile(filepath.Join(dir, "other"))
 	require.NoError(t, err)
 	kept, _, err := c.KillOthers(t.Context(), sandbox.KeepServices)

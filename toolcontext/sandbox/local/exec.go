@@ -143,6 +143,9 @@ func (s *Sandbox) exec(ctx context.Context, c sandbox.Command, started func(int,
 	}
 	sh, err := s.prepareScript(c, shell, number, inv.env)
 	if err != nil {
+		if r, ok := s.exhausted(c, err); ok {
+			return r, nil
+		}
 		return sandbox.Result{}, err
 	}
 	defer sh.remove()
@@ -210,11 +213,15 @@ func (s *Sandbox) run(ctx context.Context, c sandbox.Command, inv invocation) (s
 	}
 	var killErr error
 	if r.TimedOut || r.Cancelled || closed {
-		killErr = s.killCommand(p, st, scope{
+		sc := scope{
 			sandbox: s.info.ID, marker: inv.marker, root: s.root, since: begun,
 			leader: p.pid, children: []int{p.pid}, pipes: st.inodes(), group: group,
-			orphans: s.provider.orphans, claimOrphans: s.provider.only(),
-		}, closed)
+			orphans: s.provider.orphans, claimOrphans: s.provider.only(), lastResort: s.mayEndAll(),
+		}
+		killErr = s.killCommand(p, st, sc, closed)
+		if sc.resorted() {
+			_, _ = io.WriteString(st.err.capture, "\n[every process in the sandbox was ended, because those of this command could not be found in time]\n") // never fails
+		}
 	}
 	buf := s.provider.buffers.Get().(*[]byte)
 	st.settle(*buf)
@@ -275,6 +282,9 @@ func (s *Sandbox) start(inv invocation, st *streams, group *cgroup) (p *process,
 			}
 		}
 	}()
+	if place := s.provider.config.Place; place != nil && place.Starting != nil {
+		defer place.Starting()()
+	}
 	p, err = startProcess(inv.path, inv.argv, env, inv.dir, st.childEnds(), st.terminal, group)
 	if err != nil && group != nil {
 		var again error

@@ -36,12 +36,14 @@ func eradicate(ctx context.Context, sc scope, bound time.Duration) error {
 	if own, err := unix.Getpgid(0); err == nil {
 		k.ownGroup = own
 	}
+	stop := sc.watchTime(&bound)
+	defer stop()
 	deadline := time.Now().Add(bound)
 	pause := 250 * time.Microsecond
 	found, calm := false, 0
 	for {
-		if sc.everything && k.self == 1 {
-			_ = unix.Kill(-1, unix.SIGKILL) // in one step all but this one; the rest checks
+		if sc.everything && k.self == 1 || sc.resorted() {
+			endAll() // the rest checks
 		}
 		if sc.leader != 0 {
 			_ = unix.Kill(-sc.leader, unix.SIGSTOP) // ended already is as good
@@ -79,6 +81,29 @@ func eradicate(ctx context.Context, sc scope, bound time.Duration) error {
 		pause = min(2*pause, 20*time.Millisecond)
 		k.forgetDead()
 	}
+}
+
+// endAll ends all processes but this one in one step, if this is the first of its
+// container. It looks at none of them, so it works also where they have used up all
+// memory, and reading /proc would wait for that.
+func endAll() {
+	if os.Getpid() == 1 {
+		_ = unix.Kill(-1, unix.SIGKILL) // without any process it fails
+	}
+}
+
+// watchTime ends all processes there are when bound is over, where the scope allows that,
+// and doubles bound, so that there is time to see that they are gone.
+func (sc scope) watchTime(bound *time.Duration) (stop func()) {
+	if sc.lastResort == nil || os.Getpid() != 1 {
+		return func() {}
+	}
+	timer := time.AfterFunc(*bound, func() {
+		sc.lastResort.Store(true)
+		endAll()
+	})
+	*bound *= 2
+	return func() { timer.Stop() }
 }
 
 // killer is one attempt to end a scope.

@@ -20,6 +20,12 @@ type Place struct {
 	// Everything makes all processes that can be seen the sandbox's own: right for
 	// the first process of a container, which only shares it with the rollout.
 	Everything bool
+	// Spare, when set, is a directory for what BaseDir has no room for: a rollout that
+	// has filled its disk has to be able to delete files.
+	Spare string
+	// Starting, when set, is called before a process is started; what it returns is
+	// called once the process runs, or can't be started.
+	Starting func() (started func())
 }
 
 // errNoShell is what a script gets where there is nothing to run it.
@@ -57,10 +63,15 @@ func (s *Sandbox) shell() (shell, error) {
 	return shell{}, errNoShell
 }
 
-// exhausted is the result of a command for which a sandbox had no process or memory
+// exhausted is the result of a command for which a sandbox had no process, memory or disk
 // left: its own doing, where the machine is the sandbox.
 func (s *Sandbox) exhausted(c sandbox.Command, err error) (sandbox.Result, bool) {
-	if s.provider.config.Place == nil || !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.ENOMEM) {
+	switch {
+	case s.provider.config.Place == nil:
+		return sandbox.Result{}, false
+	case full(err):
+		return failed(c, exitCannotRun, "the script can't be handed to the shell: "+reason(err)), true
+	case !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.ENOMEM):
 		return sandbox.Result{}, false
 	}
 	return failed(c, exitCannotRun, "fork: "+reason(err)+"; the sandbox's limit on processes or memory is reached"), true

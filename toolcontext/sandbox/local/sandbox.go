@@ -120,6 +120,15 @@ func (s *Sandbox) everything() bool {
 	return s.provider.config.Place != nil && s.provider.config.Place.Everything
 }
 
+// mayEndAll returns the mark of scopes that may end all processes there are as a last
+// resort; nil where they may not.
+func (s *Sandbox) mayEndAll() *atomic.Bool {
+	if !s.everything() {
+		return nil
+	}
+	return new(atomic.Bool)
+}
+
 // scope covers every process of the sandbox.
 func (s *Sandbox) scope() scope {
 	only := s.provider.only()
@@ -134,6 +143,7 @@ func (s *Sandbox) scope() scope {
 		orphans:      s.provider.orphans,
 		claimOrphans: only,
 		everything:   s.everything(),
+		lastResort:   s.mayEndAll(),
 	}
 	for id, ended := range s.leftovers {
 		sc.sessions[id] = ended

@@ -1,5 +1,7 @@
 package local
 
+import "sync/atomic"
+
 // scope says which processes belong together: all of a sandbox, or those of one
 // command when marker is set.
 type scope struct {
@@ -22,4 +24,10 @@ type scope struct {
 	claimOrphans bool
 	// everything makes all other processes there are part of it.
 	everything bool
+	// lastResort, when set, allows to end all other processes there are where the
+	// scope's can't be told from them in time, and is true once that was done.
+	lastResort *atomic.Bool
 }
+
+// resorted reports whether all processes were ended for want of time.
+func (sc scope) resorted() bool { return sc.lastResort != nil && sc.lastResort.Load() }

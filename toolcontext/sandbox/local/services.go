@@ -28,6 +28,15 @@ func (s *Sandbox) KillOthers(ctx context.Context, keep sandbox.Keep) (kept, ende
 	return kept, ended, nil
 }
 
+// Freeze stops every process of the sandbox, where this process is the first of its
+// container, until the function returned is called. Those that were stopped before stay so.
+func (s *Sandbox) Freeze() (goOn func()) {
+	if !s.everything() {
+		return func() {}
+	}
+	return freezeAll(s.scope())
+}
+
 // nativeAppend appends a word as this machine stores it.
 func nativeAppend(b []byte, word uint32) []byte { return binary.NativeEndian.AppendUint32(b, word) }
 

@@ -22,25 +22,47 @@ import (
 // maxServiceCommand bounds the bytes kept of a service's command line.
 const maxServiceCommand = 400
 
+// maxServices is how many processes are kept at most; where there are more, none is: they
+// would leave no processes to those who come next.
+const maxServices = 512
+
 // stopPasses bounds how often processes are looked for until a pass finds no new one:
 // more than that many generations are a fork loop, which a stop ends as well.
 const stopPasses = 200
 
+// tooMany stands for the processes of a sandbox that were ended without a list of them.
+var tooMany = []sandbox.Service{{Command: "all processes: there were too many to list"}}
+
 // keepProcesses stops every process of a scope, kills those that are not to be kept,
-// resumes the others and returns both.
+// resumes the others and returns both. Where that takes longer than
+// bound, or the sandbox has hardly any process left, nothing is kept.
 func keepProcesses(ctx context.Context, sc scope, which sandbox.Keep, bound time.Duration) (keptList, ended []sandbox.Service, err error) {
 	k := killer{scope: sc, known: map[int]stat{}, self: os.Getpid()}
 	if own, err := unix.Getpgid(0); err == nil {
 		k.ownGroup = own
 	}
-	deadline := time.Now().Add(bound)
+	atOnce := sc.everything && k.self == 1
+	if atOnce && crowded() {
+		return nil, tooMany, eradicate(ctx, sc, bound)
+	}
+	whole := bound
+	stop := sc.watchTime(&whole)
+	defer stop()
+	deadline := time.Now().Add(whole)
+	stopped := k.stoppedNow()
 	for pass, calm := 0, 0; calm < 2; pass++ {
+		if atOnce {
+			k.stopEverything()
+		}
 		fresh, err := k.freeze()
+		if sc.resorted() {
+			return nil, tooMany, eradicate(ctx, sc, bound)
+		}
 		if err == nil && pass == stopPasses {
 			err = fmt.Errorf("new processes came up after %d passes", pass)
 		}
 		if err == nil && time.Now().After(deadline) {
-			err = fmt.Errorf("new processes came up for %v", bound)
+			err = fmt.Errorf("new processes came up for %v", whole)
 		}
 		if err = cmp.Or(err, context.Cause(ctx)); err != nil {
 			k.resume(func(stat) bool { return true })
@@ -68,6 +90,10 @@ func keepProcesses(ctx context.Context, sc scope, which sandbox.Keep, bound time
 		maps.Copy(others, kept)
 		clear(kept)
 	}
+	if len(kept) > maxServices { // a fork loop, or one beside a listener
+		maps.Copy(others, kept)
+		clear(kept)
+	}
 	for {
 		live := 0
 		for pid, st := range k.known {
@@ -86,12 +112,72 @@ func keepProcesses(ctx context.Context, sc scope, which sandbox.Keep, bound time
 		time.Sleep(time.Millisecond)
 	}
 	// What the agent had stopped itself stays so.
-	k.resume(func(st stat) bool { _, keep := kept[st.pid]; return keep && st.state != 'T' })
+	k.resume(func(st stat) bool { _, keep := kept[st.pid]; return keep && !stopped[st.pid] })
 	return byPID(kept), byPID(others), nil
 }
 
 func byPID(services map[int]sandbox.Service) []sandbox.Service {
 	return slices.SortedFunc(maps.Values(services), func(a, b sandbox.Service) int { return a.PID - b.PID })
+}
+
+// crowded reports whether the processes there are have used up most of those that the
+// container may have: a fork loop is among them, and looking at all would take too long.
+func crowded() bool {
+	for _, dir := range [...]string{"/sys/fs/cgroup/", "/sys/fs/cgroup/pids/"} { // version 2, version 1
+		now, err := readNumber(dir + "pids.current")
+		if err != nil {
+			continue
+		}
+		most, err := readNumber(dir + "pids.max") // without a limit it is no number
+		return err == nil && now > most/4*3
+	}
+	return false
+}
+
+func readNumber(path string) (int64, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+}
+
+// stopEverything stops all processes but this one in one step, so that not even a fork
+// loop has a process that goes on. None is being started meanwhile: a process between
+// fork and exec shares this one's memory, and stopping it would stop this one.
+func (k *killer) stopEverything() {
+	k.orphans.starting.Lock()
+	defer k.orphans.starting.Unlock()
+	_ = unix.Kill(-1, unix.SIGSTOP) // without any process it fails
+}
+
+// freezeAll stops all processes but this one, and returns what lets them go on.
+func freezeAll(sc scope) (goOn func()) {
+	k := killer{scope: sc, self: os.Getpid()}
+	stopped := k.stoppedNow()
+	k.stopEverything()
+	return func() {
+		for pid := range k.stoppedNow() {
+			if !stopped[pid] {
+				_ = unix.Kill(pid, unix.SIGCONT) // ended already is as good
+			}
+		}
+	}
+}
+
+// stoppedNow returns the processes that are stopped.
+func (k *killer) stoppedNow() map[int]bool {
+	found := map[int]bool{}
+	pids, err := listProcesses()
+	if err != nil {
+		return found // freeze says so
+	}
+	for _, pid := range pids {
+		if st, ok := readStat(pid); ok && st.state == 'T' {
+			found[pid] = true
+		}
+	}
+	return found
 }
 
 // resume lets stopped processes go on.

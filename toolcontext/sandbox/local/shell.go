@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
@@ -35,9 +36,17 @@ var held = [...]string{"BASH_ENV", "ENV"}
 // prepareScript writes the files a script needs and composes the shell's command
 // line. It takes the held variables out of env.
 func (s *Sandbox) prepareScript(c sandbox.Command, sh shell, number int64, env map[string]string) (script, error) {
-	base := filepath.Join(s.stateDir(), "c"+strconv.FormatInt(number, 10))
+	name := "c" + strconv.FormatInt(number, 10)
+	base := filepath.Join(s.stateDir(), name)
+	err := s.writeState(base, c.Script)
+	if place := s.provider.config.Place; full(err) && place != nil && place.Spare != "" {
+		_ = os.Remove(base) // it may be there in part
+		base = filepath.Join(place.Spare, filepath.Base(s.root)+"-"+name)
+		err = s.writeState(base, c.Script)
+	}
 	sc := script{files: []string{base}}
-	if err := s.writeState(base, c.Script); err != nil {
+	if err != nil {
+		sc.remove()
 		return sc, err
 	}
 	bash := sh.bash
@@ -74,12 +83,17 @@ func (s *Sandbox) prepareScript(c sandbox.Command, sh shell, number int64, env m
 	return sc, nil
 }
 
+// full reports whether a file could not be written for want of space.
+func full(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
 // writeState writes a file for the shell, and makes its directory again when the
 // rollout removed it.
 func (s *Sandbox) writeState(path, text string) error {
 	err := os.WriteFile(path, []byte(text), 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.MkdirAll(s.stateDir(), 0o700); err == nil {
+		if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
 			err = os.WriteFile(path, []byte(text), 0o600)
 		}
 	}
