@@ -24,8 +24,36 @@ var codeDirs = []string{
 // execTests runs the tests, supervised where that is possible, so that code of the
 // agent's that they execute can't act on them.
 func (v *verification) execTests(ctx context.Context, c sandbox.Command) (sandbox.Result, error) {
-	v.supervised, v.report.Isolated, v.report.Why = nil, false, ""
-	supervisor, ok := v.user.(sandbox.Supervisor)
+	v.supervised, v.report.Isolated, v.report.Why, v.report.Left = nil, false, "", nil
+	way, leave, err := v.wayForTests(ctx)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	ran, err := v.execThrough(ctx, way, c)
+	return ran, errors.Join(err, leave(ctx))
+}
+
+// wayForTests returns the way into the sandbox through which the tests run. Beside
+// processes of the agent's that is one of their own: what is started through it can't be
+// traced by them. leave ends what the tests left there.
+func (v *verification) wayForTests(ctx context.Context) (way sandbox.Sandbox, leave func(context.Context) error, err error) {
+	_, opens := v.box.(sandbox.UserSwitcher)
+	if v.user != v.box || !opens || !v.guarded() || v.part.keep == keepAll && !v.part.last {
+		return v.user, func(context.Context) error { return nil }, nil
+	}
+	if way, err = openAs(ctx, v.box, v.part.verifierUser); err != nil {
+		return nil, nil, err
+	}
+	return way, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+		defer cancel()
+		err := v.endAll(ctx, way)
+		return errors.Join(err, way.Close(ctx))
+	}, nil
+}
+
+func (v *verification) execThrough(ctx context.Context, way sandbox.Sandbox, c sandbox.Command) (sandbox.Result, error) {
+	supervisor, ok := way.(sandbox.Supervisor)
 	switch {
 	case !v.e.isolates(v.task.config):
 		v.report.Why = "isolate_tests is false"
@@ -44,7 +72,7 @@ func (v *verification) execTests(ctx context.Context, c sandbox.Command) (sandbo
 		}
 		v.report.Why = err.Error()
 	}
-	return v.user.Exec(ctx, c)
+	return way.Exec(ctx, c)
 }
 
 // policy says what the agent's code may do while the tests run.

@@ -92,11 +92,14 @@ type verifierReport struct {
 	Notes      []string          `json:"notes,omitempty"`
 }
 
+// closeLimit bounds the closing of ways into a sandbox.
+const closeLimit = 30 * time.Second
+
 // verify scores what is in the sandbox with the tests of one part of a task.
 func (e *Environment) verify(ctx context.Context, t *task, p part, result *agentloop.Result, tc *toolcontext.Context) (env.Score, error) {
 	v := &verification{e: e, task: t, part: p, tc: tc, where: e.verifiesIn(t.config)}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 		defer cancel()
 		for i := len(v.closers) - 1; i >= 0; i-- {
 			_ = v.closers[i](closing) // the container goes with the rollout's, or is swept
@@ -401,7 +404,7 @@ func (v *verification) endAll(ctx context.Context, box sandbox.Sandbox) error {
 			for _, p := range v.report.Kept {
 				before[p.PID] = true
 			}
-			v.report.Left = slices.DeleteFunc(ended, func(p sandbox.Service) bool { return before[p.PID] })
+			v.report.Left = append(v.report.Left, slices.DeleteFunc(ended, func(p sandbox.Service) bool { return before[p.PID] })...)
 		}
 	}
 	return box.KillAll(ctx) // also what came up meanwhile

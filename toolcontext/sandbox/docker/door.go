@@ -29,7 +29,8 @@ func (d *door) Close(ctx context.Context) error {
 }
 
 // As starts another server in the container, as another user; see sandbox.UserSwitcher.
-// It is the harness's own program: nothing in the container has a say in it.
+// It is the harness's own program: nothing in the container has a say in it. Its commands
+// have the capability inside.Untraceable.
 func (s *box) As(ctx context.Context, user string) (sandbox.Sandbox, error) {
 	if s.provider.config.PlainExec {
 		return nil, fmt.Errorf("enter as another user without the server in the container: %w", sandbox.ErrUnsupported)
@@ -43,7 +44,8 @@ func (s *box) As(ctx context.Context, user string) (sandbox.Sandbox, error) {
 			user = "0"
 		}
 	}
-	request := s.provider.serverExec(s.reserve, user, s.keepHome, nil)
+	reserve := slices.DeleteFunc(slices.Clone(s.reserve), func(name string) bool { return name == inside.Untraceable })
+	request := s.provider.serverExec(reserve, user, s.keepHome, nil)
 	request.Dir = "/" // the server goes on from there: the agent can have removed its directory
 	if s.uploaded {
 		if err := s.ownProgram(ctx, &request); err != nil {

@@ -188,3 +188,23 @@ func TestKillAll_EndsWhatAnotherUserHasStartedThroughSudo(t *testing.T) {
 	top := dockertest.Command(t, "top", s.Container(), "-o", "pid,args")
 	require.Len(t, strings.Split(top, "\n"), 2, top)
 }
+
+func TestAs_StartsWhatTheOthersCanNotTrace(t *testing.T) {
+	p := newProvider(t, docker.Config{Capabilities: sandbox.Capabilities{Base: sandbox.CapabilitiesEngine}, AllowNewPrivileges: true})
+	for _, user := range []string{"", "agent"} {
+		t.Run("user "+user, func(t *testing.T) {
+			s := open(t, p, sandbox.Spec{User: user})
+			other, err := s.(sandbox.UserSwitcher).As(t.Context(), user)
+			require.NoError(t, err)
+			const start = "sleep 600 > /dev/null 2>&1 & echo $!"
+			own, theirs := strings.TrimSpace(sh(t, s, start)), strings.TrimSpace(sh(t, other, start))
+			require.NotEmpty(t, sh(t, s, "cat /proc/"+own+"/maps; : >> /proc/"+own+"/mem"), "the kernel allows it among equals")
+			for _, file := range []string{"maps", "mem", "environ"} {
+				r := run(t, s, sandbox.Command{Script: "head -c 1 /proc/" + theirs + "/" + file})
+				require.NotZero(t, r.ExitCode, file)
+				require.Contains(t, r.String(), "ermission denied", file)
+			}
+			require.NoError(t, other.Close(t.Context()))
+		})
+	}
+}

@@ -3,12 +3,14 @@ package docker
 import (
 	"fmt"
 	"slices"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
 )
 
 // serverCapabilities are what the server in a container needs for itself: to reach every
 // file and process, to serve as another user, to keep its place among the commands, and
 // (SETPCAP) to keep the others from them.
-var serverCapabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETPCAP", "SETUID", "SYS_NICE", "SYS_PTRACE", "SYS_RESOURCE"}
+var serverCapabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETPCAP", "SETUID", "SYS_NICE", "SYS_PTRACE", "SYS_RESOURCE", inside.Untraceable}
 
 // serverShare says which of them the engine gives: a rootless engine, or one in a
 // container, may not have all itself.

@@ -54,6 +54,12 @@ const (
 	KeepHome = "--keep-home"
 )
 
+// Untraceable is a capability that does no harm and that a server started without it in
+// Reserve gives its commands. A process can only trace processes all of whose capabilities
+// it has itself (ptrace(2)), so commands of servers that keep it in Reserve can't trace
+// these, or read and write their memory, whatever their user is.
+const Untraceable = "WAKE_ALARM"
+
 // start is how a server is started.
 type start struct {
 	reserve  []string

@@ -21,7 +21,21 @@ import (
 // kept are the capabilities that a server needs for its work when it serves as another
 // user than root: it ends processes of every user and sees their files, and keeps its
 // own priority and limits.
-var kept = []uintptr{unix.CAP_KILL, unix.CAP_SYS_PTRACE, unix.CAP_SYS_NICE, unix.CAP_SYS_RESOURCE}
+var kept = []uintptr{unix.CAP_KILL, unix.CAP_SYS_PTRACE, unix.CAP_SYS_NICE, unix.CAP_SYS_RESOURCE, unix.CAP_WAKE_ALARM}
+
+// passedOn returns the capabilities that commands of another user than root get: Untraceable,
+// where the server has it and has not taken it from its commands.
+func passedOn() []uintptr {
+	const n = unix.CAP_WAKE_ALARM
+	c, err := readCapabilities()
+	if err != nil || os.Geteuid() == 0 || c[n/32].Permitted&(1<<(n%32)) == 0 {
+		return nil
+	}
+	if has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, n, 0, 0, 0); err != nil || has != 1 {
+		return nil
+	}
+	return []uintptr{n}
+}
 
 // reserve takes capabilities from all that this process starts. Where that is not
 // possible it fails: commands must not have them.

@@ -204,7 +204,7 @@ func (s *server) open(ctx context.Context, set settings) error {
 		NoCgroups: true,
 		Place: &local.Place{
 			Home: s.config.Home, Dir: s.config.Dir, TempDir: s.config.TempDir,
-			Everything: os.Getpid() == 1, Starting: s.config.guard.starting, Spare: spareDir,
+			Everything: os.Getpid() == 1, Starting: s.config.guard.starting, Spare: spareDir, Ambient: passedOn(),
 		},
 	})
 	if err != nil {

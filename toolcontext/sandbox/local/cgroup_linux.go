@@ -61,7 +61,7 @@ func (g *cgroups) work(shell string) bool {
 		return false
 	}
 	defer null.Close()
-	p, err := startProcess(shell, []string{"sh", "-c", "exit 0"}, nil, "/", [3]*os.File{null, null, null}, false, probe)
+	p, err := startProcess(shell, []string{"sh", "-c", "exit 0"}, nil, [3]*os.File{null, null, null}, placement{dir: "/", group: probe})
 	if err != nil {
 		return false
 	}

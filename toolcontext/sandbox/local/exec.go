@@ -285,10 +285,15 @@ func (s *Sandbox) start(inv invocation, st *streams, group *cgroup) (p *process,
 	if place := s.provider.config.Place; place != nil && place.Starting != nil {
 		defer place.Starting()()
 	}
-	p, err = startProcess(inv.path, inv.argv, env, inv.dir, st.childEnds(), st.terminal, group)
+	start := placement{dir: inv.dir, terminal: st.terminal, group: group}
+	if place := s.provider.config.Place; place != nil {
+		start.ambient = place.Ambient
+	}
+	p, err = startProcess(inv.path, inv.argv, env, st.childEnds(), start)
 	if err != nil && group != nil {
 		var again error
-		if p, again = startProcess(inv.path, inv.argv, env, inv.dir, st.childEnds(), st.terminal, nil); again == nil {
+		start.group = nil
+		if p, again = startProcess(inv.path, inv.argv, env, st.childEnds(), start); again == nil {
 			s.provider.groups.disable()
 			return p, nil
 		}

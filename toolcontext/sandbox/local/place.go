@@ -26,6 +26,8 @@ type Place struct {
 	// Starting, when set, is called before a process is started; what it returns is
 	// called once the process runs, or can't be started.
 	Starting func() (started func())
+	// Ambient are numbers of capabilities that commands get whatever their user is (Linux).
+	Ambient []uintptr
 }
 
 // errNoShell is what a script gets where there is nothing to run it.

@@ -21,18 +21,18 @@ type process struct {
 	exited chan struct{} // closed when it has ended
 }
 
-// startProcess starts a program in a session of its own and, when group is not
-// nil, in that control group from its first instruction on.
-func startProcess(path string, argv, env []string, dir string, files [3]*os.File, terminal bool, group *cgroup) (*process, error) {
+// startProcess starts a program in a session of its own and, where a group is set,
+// in that control group from its first instruction on.
+func startProcess(path string, argv, env []string, files [3]*os.File, start placement) (*process, error) {
 	pidfd := -1
 	attr := &syscall.ProcAttr{
-		Dir:   dir,
+		Dir:   start.dir,
 		Env:   env,
 		Files: []uintptr{fd(files[0]), fd(files[1]), fd(files[2])},
-		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: terminal, PidFD: &pidfd},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: start.terminal, PidFD: &pidfd, AmbientCaps: start.ambient},
 	}
-	if group != nil {
-		dirFD, err := group.open()
+	if start.group != nil {
+		dirFD, err := start.group.open()
 		if err != nil {
 			return nil, err
 		}

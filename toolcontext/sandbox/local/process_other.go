@@ -23,9 +23,9 @@ type process struct {
 }
 
 // startProcess starts a program in a session of its own.
-func startProcess(path string, argv, env []string, dir string, files [3]*os.File, _ bool, _ *cgroup) (*process, error) {
+func startProcess(path string, argv, env []string, files [3]*os.File, start placement) (*process, error) {
 	pid, _, err := syscall.StartProcess(path, argv, &syscall.ProcAttr{
-		Dir:   dir,
+		Dir:   start.dir,
 		Env:   env,
 		Files: []uintptr{fd(files[0]), fd(files[1]), fd(files[2])},
 		Sys:   &syscall.SysProcAttr{Setsid: true},

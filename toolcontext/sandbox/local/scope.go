@@ -29,5 +29,13 @@ type scope struct {
 	lastResort *atomic.Bool
 }
 
+// placement is where and how a process starts.
+type placement struct {
+	dir      string
+	terminal bool // its standard input is to be its controlling terminal
+	group    *cgroup
+	ambient  []uintptr // capabilities it gets whatever its user is
+}
+
 // resorted reports whether all processes were ended for want of time.
 func (sc scope) resorted() bool { return sc.lastResort != nil && sc.lastResort.Load() }
