@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"github.com/hermes-env/hermes-env/internal/plainhttp"
 )
 
 // Limits tunes a transport; the zero value suits thousands of concurrent
@@ -23,10 +25,39 @@ type Limits struct {
 	Proxy func(*http.Request) (*url.URL, error)
 }
 
+// Transport sends requests. It is an http.Transport, except that small requests without
+// TLS and proxy, as those to a server of one's own, go over connections that need less
+// memory and time.
+type Transport struct {
+	*http.Transport
+	plain *plainhttp.Transport // nil where connections are limited
+}
+
+// RoundTrip sends a request; see http.RoundTripper.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t.plain == nil || !plainhttp.Takes(req) {
+		return t.Transport.RoundTrip(req)
+	}
+	if t.Proxy != nil {
+		if proxy, err := t.Proxy(req); err != nil || proxy != nil {
+			return t.Transport.RoundTrip(req)
+		}
+	}
+	return t.plain.RoundTrip(req)
+}
+
+// CloseIdleConnections closes the connections that wait for another request.
+func (t *Transport) CloseIdleConnections() {
+	t.Transport.CloseIdleConnections()
+	if t.plain != nil {
+		t.plain.CloseIdleConnections()
+	}
+}
+
 // NewTransport returns a transport for many concurrent requests to few hosts:
 // keep-alive over HTTP/1.1, HTTP/2 over TLS, no compression (an answer's size is
 // what was sent) and no proxy unless asked for.
-func NewTransport(l Limits) *http.Transport {
+func NewTransport(l Limits) *Transport {
 	if l.IdleConnsPerHost == 0 {
 		l.IdleConnsPerHost = 16384
 	}
@@ -37,7 +68,11 @@ func NewTransport(l Limits) *http.Transport {
 		l.DialTimeout = 15 * time.Second
 	}
 	dialer := &net.Dialer{Timeout: l.DialTimeout, KeepAlive: 30 * time.Second}
-	return &http.Transport{
+	t := &Transport{}
+	if l.ConnsPerHost == 0 {
+		t.plain = &plainhttp.Transport{Dial: dialer.DialContext, IdlePerHost: l.IdleConnsPerHost, IdleTimeout: l.IdleTimeout, MaxHeader: maxHeader}
+	}
+	t.Transport = &http.Transport{
 		Proxy:                 l.Proxy,
 		DialContext:           pooledDial(dialer),
 		ForceAttemptHTTP2:     true,
@@ -51,11 +86,15 @@ func NewTransport(l Limits) *http.Transport {
 		// bypass them. What fits into the write buffer is sent in one piece.
 		ReadBufferSize:         2 << 10,
 		WriteBufferSize:        8 << 10,
-		MaxResponseHeaderBytes: 256 << 10,
+		MaxResponseHeaderBytes: maxHeader,
 		// Finds a dead connection that many requests share.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
+	return t
 }
+
+// maxHeader bounds the head of an answer.
+const maxHeader = 256 << 10
 
 // pooledDial returns a dial function whose connections share copy buffers.
 func pooledDial(dialer *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
