@@ -226,8 +226,8 @@ func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item I
 			if l.staged {
 				err = fmt.Errorf("stage %d (%s): %w", i+1, l.Name, err)
 			}
-			if r.zeroFailure(ctx, rec, err) {
-				r.settleAsZero(rec, all, "the failure to score counts as 0: "+err.Error())
+			if class, zero := r.zeroFailure(ctx, rec, err); zero {
+				r.settleAsZero(rec, all, class, "the failure to score counts as 0: "+err.Error())
 				return nil
 			}
 			r.classifyRewardFailure(ctx, rec, all, err)

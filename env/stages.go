@@ -96,6 +96,9 @@ type VerifierError struct {
 	// error that has an active entry, or is of the class ClassTampered with any, is a
 	// score of 0, unless it is of the infrastructure.
 	Tampering []trajectories.Tampering
+	// Agent says that code of the agent's ran when the verifier failed, so that the failure
+	// can be its doing. With env.on_tampering zero it is a score of 0 as well.
+	Agent bool
 }
 
 // Error returns the text for people.

@@ -47,31 +47,36 @@ func (r *Runner) applyScore(rec *trajectories.Rollout, result *agentloop.Result,
 			fmt.Errorf("the score %g does not count (env.on_tampering unscored), because the agent tampered with the verification: %s", score.Value, firstActive(rec.Tampering)))
 		return
 	}
-	r.settleAsZero(rec, result, fmt.Sprintf("the score %g counts as 0", score.Value))
+	r.settleAsZero(rec, result, ClassTampered, fmt.Sprintf("the score %g counts as 0", score.Value))
 }
 
-// zeroFailure says whether a failure to score is a score of 0 because the agent tampered
-// with the verification.
-func (r *Runner) zeroFailure(ctx context.Context, rec *trajectories.Rollout, err error) bool {
+// zeroFailure says whether a failure to score is a score of 0, because the agent tampered
+// with the verification or its code ran meanwhile, and the class of what is recorded then.
+func (r *Runner) zeroFailure(ctx context.Context, rec *trajectories.Rollout, err error) (class string, zero bool) {
 	var failure *VerifierError
 	switch {
 	case r.opts.Config.OnTampering != config.TamperingZero || ctx.Err() != nil:
-		return false
+		return "", false
 	case !errors.As(err, &failure):
-		return rec.Tampered() && !toolcontext.IsInfrastructure(err)
+		return ClassTampered, rec.Tampered() && !toolcontext.IsInfrastructure(err)
 	case failure.Infrastructure:
-		return false
+		return "", false
+	case rec.Tampered() || failure.Class == ClassTampered && len(failure.Tampering) > 0:
+		return ClassTampered, true
 	}
-	return rec.Tampered() || failure.Class == ClassTampered && len(failure.Tampering) > 0
+	return failure.Class, failure.Agent && failure.Class != ""
 }
 
 // settleAsZero records a score of 0 and why.
-func (r *Runner) settleAsZero(rec *trajectories.Rollout, result *agentloop.Result, what string) {
+func (r *Runner) settleAsZero(rec *trajectories.Rollout, result *agentloop.Result, class, what string) {
 	failed := false
 	r.settle(rec, result, Score{Passed: &failed})
 	if rec.Error == nil { // an outcome that has a reason of its own keeps it
-		rec.Error = &trajectories.Failure{Class: ClassTampered,
-			Message: fmt.Sprintf("%s (env.on_tampering zero), because the agent tampered with the verification: %s", what, firstActive(rec.Tampering))}
+		why := "the agent tampered with the verification: " + firstActive(rec.Tampering)
+		if class != ClassTampered {
+			why = "code of the agent's ran when it failed"
+		}
+		rec.Error = &trajectories.Failure{Class: class, Message: fmt.Sprintf("%s (env.on_tampering zero), because %s", what, why)}
 	}
 }
 

@@ -31,7 +31,7 @@ func TestRollouts_CanNotBlameTheMachine(t *testing.T) {
 		"signals":                 {agent: "for s in 9 15 2 1 3 6 11 19 24 25; do kill -$s 1; done", want: []string{"0"}},
 		"a low priority":          {agent: "renice 19 1; for t in /proc/1/task/*; do chrt -i -p 0 ${t##*/}; done; i=0; while [ $i -lt 200 ]; do (setsid sh -c 'while :; do :; done' > /dev/null 2>&1 &); i=$((i+1)); done", want: []string{"0"}},
 		"a fork loop":             {agent: "(setsid sh -c 'b() { b | b & }; b' > /dev/null 2>&1 &); sleep 1", want: []string{"0"}},
-		"a fork loop that stays":  {agent: listen + "(setsid sh -c 'b() { b | b & }; b' > /dev/null 2>&1 &); sleep 1", want: []string{"0"}},
+		"a fork loop that stays":  {agent: listen + "(setsid sh -c 'b() { b | b & }; b' > /dev/null 2>&1 &); sleep 1", want: []string{"0", classTampered}},
 		"memory":                  {agent: sacrifice, files: files{"task.toml": small}, want: []string{"0"}},
 		"memory while tests run":  {agent: listen + "(setsid sh -c 'nc -l -p 9998 & sleep 2; while :; do " + sacrifice + "; done' > /dev/null 2>&1 &); sleep 0.5", files: late, want: []string{"0", classTampered, "sandbox_ended"}},
 		"a disk that is full":     {agent: "i=0; while [ $i -lt 100 ] && head -c 10000000 /dev/zero > /work/f$i; do i=$((i+1)); done", files: files{"task.toml": strings.Replace(small, "memory_mb", "storage_mb", 1)}, want: []string{"0"}},

@@ -32,7 +32,9 @@ type Environment struct {
 	dataset datasetInfo
 	next    int
 
-	loaded loadedTasks // tasks whose tests loaded the agent's code
+	// Tasks whose tests loaded the agent's code, were not isolated, or got no reward after
+	// services of the agent's were stopped.
+	loaded, open, stopped taskCount
 
 	runDir     string // where this run is recorded
 	restoreDir string // where the run that is scored again is recorded

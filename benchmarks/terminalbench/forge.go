@@ -124,6 +124,7 @@ func (e *Environment) Forge(ctx context.Context, item env.Item, stage int, wante
 		return fmt.Errorf("there is no forgery %q", wanted.Name)
 	}
 	t, f := item.Value.(*task), list[i]
+	tc.Note(forgedNote, "")
 	box, err := tc.Sandbox(ctx)
 	if err != nil {
 		return err

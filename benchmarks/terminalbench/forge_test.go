@@ -119,7 +119,7 @@ func TestForgeries_GetNoRewardInPythonTasks(t *testing.T) {
 	writePythonTask(t, b.root)
 	// What does not depend on Python is tried on the shell task.
 	b.tried = func(f env.Forgery) bool {
-		for _, word := range []string{"python", "pytest", "conftest", "custom", "path-file", "patched", "modules", "test-files", "add-", "trace", "race", "shared", "control", "tools", "limited"} {
+		for _, word := range []string{"python", "pytest", "conftest", "custom", "path-file", "patched", "modules", "test-files", "add-", "trace", "race", "shared", "control", "tools", "limited", "memory", "late", "socket", "hidden"} {
 			if strings.Contains(f.Name, word) {
 				return true
 			}

@@ -45,8 +45,11 @@ const maxDoubts = 20
 // before tests that run beside its processes.
 const copyLimit = 256 << 20
 
-// pytestFiles act on tests by being there.
-var pytestFiles = []string{"conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "sitecustomize.py", "usercustomize.py"}
+// actsOnTests says whether a file acts on tests by being beside them.
+func actsOnTests(name string) bool {
+	base := path.Base(name)
+	return slices.Contains(pytestConfigs, base) || path.Ext(base) == ".py" || path.Ext(base) == ".pth"
+}
 
 // keptRunning notes what of the agent's goes on.
 func (v *verification) keptRunning() {
@@ -147,6 +150,9 @@ func (v *verification) lookBack(ctx context.Context, ran sandbox.Result) error {
 		}
 		v.doubtIf(own.Lost, kindLost, testsDir, "more happened while the tests ran than could be noted")
 		v.report.Loaded = own.Loaded
+		for _, name := range v.shadowing() {
+			v.doubtIf(slices.Contains(own.Loaded, name), kindRunner, name, "the tests loaded %s in place of a module of Python's or pytest's", name)
+		}
 	}
 	if !v.watching {
 		return nil
@@ -156,7 +162,8 @@ func (v *verification) lookBack(ctx context.Context, ran sandbox.Result) error {
 		return infra("read what happened while the tests ran", err)
 	}
 	v.doubtIf(lost, kindLost, testsDir, "more happened to the tests and their results than could be noted")
-	v.doubtIf(!ran.TimedOut && ran.ExitCode > 128 && ran.ExitCode <= 128+64, kindSignal, testScript, "the tests were ended by signal %d", ran.ExitCode-128)
+	// Under supervision only processes that were kept can send one.
+	v.doubtIf((v.supervised == nil || v.guarded()) && !ran.TimedOut && ran.ExitCode > 128 && ran.ExitCode <= 128+64, kindSignal, testScript, "the tests were ended by signal %d", ran.ExitCode-128)
 	given, err := v.givenTests()
 	if err != nil {
 		return err
@@ -176,7 +183,11 @@ func (v *verification) lookBack(ctx context.Context, ran sandbox.Result) error {
 			v.doubtIf(!own.Moved, kindTests, e.Path, "%s was replaced while the tests ran", e.Path)
 		case strings.HasPrefix(dir, testsDir+"/"):
 			_, mine := given[e.Path]
-			v.doubtIf((mine || slices.Contains(pytestFiles, name)) && own.SealedWrites == 0, kindTests, e.Path, "%s was changed %d times and removed %d times while the tests ran", e.Path, times, e.Left)
+			if v.supervised != nil && !mine {
+				v.doubtIf(times > 0 && !added(own.Added, e.Path), kindTests, e.Path, "%s was put beside the tests while they ran, and not by them", e.Path)
+				continue
+			}
+			v.doubtIf((mine || actsOnTests(name)) && own.SealedWrites == 0, kindTests, e.Path, "%s was changed %d times and removed %d times while the tests ran", e.Path, times, e.Left)
 		}
 	}
 	if v.supervised != nil {
@@ -186,6 +197,11 @@ func (v *verification) lookBack(ctx context.Context, ran sandbox.Result) error {
 	v.doubtIf(removals > 0, kindReward, verifierDir, "a reward was removed %d times while the tests ran", removals)
 	v.doubtIf(writes > 1, kindReward, verifierDir, "a reward was written %d times", writes)
 	return nil
+}
+
+// added says whether the tests made a file themselves.
+func added(list []string, name string) bool {
+	return slices.ContainsFunc(list, func(by string) bool { return name == by || strings.HasPrefix(name, by+"/") })
 }
 
 func isReward(name string) bool {
@@ -213,7 +229,10 @@ func (v *verification) lookAfter(ctx context.Context, files verifierFiles, exitC
 	}
 	v.doubtIf(v.rewardWrites == 0 && (files.hasText || files.hasJSON), kindReward, verifierDir, "there is a reward that was not written while the tests ran")
 	if v.supervised != nil && !v.guarded() {
-		return nil // what the tests and the tools are was not open to anything else
+		if !v.supervised.Ran {
+			return nil // what the tests and the tools are was not open to anything else
+		}
+		return v.compareTools(ctx) // a call whose path was changed while it was decided shows there
 	}
 	result, problem := files.parse()
 	v.doubtIf(v.supervised == nil && problem == nil && exitCode != 0 && result.value > 0, kindReward, verifierDir, "there is a reward although the tests ended with an error")
@@ -246,7 +265,7 @@ func (v *verification) compareTests(ctx context.Context) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		_, mine := v.given[name]
-		v.doubtIf(!mine && slices.Contains(pytestFiles, path.Base(name)), kindTests, name, "%s is new (%.12s)", name, now[name])
+		v.doubtIf(!mine && actsOnTests(name) && (v.supervised == nil || !added(v.supervised.Added, name)), kindTests, name, "%s is new (%.12s)", name, now[name])
 	}
 	return nil
 }
@@ -326,7 +345,7 @@ func (v *verification) givenTests() (map[string]string, error) {
 // compareTools looks whether what scripts go through was replaced meanwhile.
 func (v *verification) compareTools(ctx context.Context) error {
 	changer, ok := v.box.(sandbox.Changer)
-	if !ok {
+	if !ok || v.supervised != nil && v.supervised.Installed {
 		return nil
 	}
 	changes, err := changer.Changes(ctx)
@@ -338,7 +357,7 @@ func (v *verification) compareTools(ctx context.Context) error {
 	}
 	packages := upgraded(changes)
 	for _, c := range changes {
-		if slices.Contains(v.changes, c) {
+		if slices.Contains(v.changes, c) || v.supervised != nil && slices.Contains(v.supervised.Replaced, c.Path) {
 			continue
 		}
 		what := judgeChange(c)

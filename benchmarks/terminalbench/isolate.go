@@ -61,6 +61,8 @@ func (v *verification) execThrough(ctx context.Context, way sandbox.Sandbox, c s
 		v.report.Why = "the " + v.box.Info().Backend + " backend has no supervisor"
 	case !isRoot(v.part.verifierUser) && v.part.verifierUser != "" && v.part.mentions("sudo"):
 		v.report.Why = "the tests use sudo as the user " + v.part.verifierUser + ", which has no effect in isolated tests"
+	case v.part.gainsPrivileges():
+		v.report.Why = "the tests become another user and seem to use set-user-ID programs, such as sudo, which have no effect in isolated tests"
 	default:
 		ran, seen, err := supervisor.ExecSupervised(ctx, c, v.policy())
 		if err == nil {
@@ -82,8 +84,8 @@ func (v *verification) policy() sandbox.Policy {
 		Sealed:  []string{testsDir},
 		Code:    codeDirs,
 		Free:    v.task.workDirs(),
-		Foreign: v.foreign(),
-		Loads:   v.solved(),
+		Foreign: v.foreign(), TestFiles: pytestConfigs,
+		Loads: v.solved() || len(v.shadowing()) > 0,
 	}
 }
 
@@ -99,6 +101,9 @@ func (t *task) workDirs() []string {
 
 // solvedNote is the note of a sandbox in which the reference solution ran.
 const solvedNote = "solution"
+
+// forgedNote is the note of a sandbox in which a forgery was tried.
+const forgedNote = "forgery"
 
 // solved says whether it is the reference solution's work that is verified. Its
 // verification shows which of the agent's files the tests load.
@@ -146,6 +151,20 @@ func (v *verification) foreign() []string {
 // mentions says whether a word is in one of the files of the tests.
 func (p part) mentions(word string) bool {
 	return p.testText().MatchString(word)
+}
+
+// Patterns in tests that become another user, and in tests of programs that give them
+// back what root may do.
+var (
+	becomesUser    = regexp.MustCompile(`(?m)\b(su|runuser|setpriv|gosu|su-exec|setuid|setreuid|setresuid|sudo -u|chroot --userspec)\b|\buser=|--reuid`)
+	usesPrivileges = regexp.MustCompile(`(?i)\bsudo\b|set-?uid|\bsuid\b|chmod +0?[4567][0-7]{3}|0o[4567][0-7]{3}|[ug]\+s|S_IS[UG]ID`)
+)
+
+// gainsPrivileges says whether the tests seem to run set-user-ID programs as another user
+// than root.
+func (p part) gainsPrivileges() bool {
+	text := string(p.testText())
+	return becomesUser.MatchString(text) && usesPrivileges.MatchString(text)
 }
 
 // testText is the text of a part's tests.

@@ -8,47 +8,61 @@ import (
 	"sync"
 )
 
-// maxLoadedNamed bounds the tasks that a note names.
-const maxLoadedNamed = 5
+// maxTasksNamed bounds the tasks that a note names.
+const maxTasksNamed = 5
 
-// loadedTasks counts, by task, the rollouts of this session whose tests loaded the
-// agent's code into their own process.
-type loadedTasks struct {
+// taskCount counts, by task, rollouts of this session of which the same is to be said.
+type taskCount struct {
 	mu       sync.Mutex
 	rollouts map[string]int
-	files    map[string]string // an example of each
+	examples map[string]string // of each task
 }
 
-func (l *loadedTasks) add(task string, files []string) {
-	if len(files) == 0 {
-		return
+func (c *taskCount) add(task, example string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rollouts == nil {
+		c.rollouts, c.examples = map[string]int{}, map[string]string{}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.rollouts == nil {
-		l.rollouts, l.files = map[string]int{}, map[string]string{}
-	}
-	l.rollouts[task]++
-	l.files[task] = files[0]
+	c.rollouts[task]++
+	c.examples[task] = example
 }
 
-// note says for how many tasks that holds; nothing if there are none.
-func (l *loadedTasks) note() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.rollouts) == 0 {
+// note says for how many tasks that holds; nothing if there are none. format has room for
+// both counts and the names.
+func (c *taskCount) note(format string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.rollouts) == 0 {
 		return nil
 	}
 	total := 0
 	var names []string
-	for _, task := range slices.Sorted(maps.Keys(l.rollouts)) {
-		total += l.rollouts[task]
-		if len(names) < maxLoadedNamed {
-			names = append(names, fmt.Sprintf("%s (%s)", task, l.files[task]))
+	for _, task := range slices.Sorted(maps.Keys(c.rollouts)) {
+		total += c.rollouts[task]
+		if len(names) < maxTasksNamed {
+			names = append(names, fmt.Sprintf("%s (%s)", task, c.examples[task]))
 		}
 	}
-	if more := len(l.rollouts) - len(names); more > 0 {
+	if more := len(c.rollouts) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
-	return []string{fmt.Sprintf("the tests of %d tasks (%d rollouts of this session) load the agent's code into their own process, where no harness can detect a forged reward: %s", len(l.rollouts), total, strings.Join(names, ", "))}
+	return []string{fmt.Sprintf(format, len(c.rollouts), total, strings.Join(names, ", "))}
+}
+
+// count counts what a verification has found.
+func (e *Environment) count(v *verification, score float64) {
+	r := &v.report
+	if len(r.Loaded) > 0 {
+		e.loaded.add(v.task.name, r.Loaded[0])
+	}
+	if r.Why != "" {
+		e.open.add(v.task.name, r.Why)
+	}
+	if score > 0 {
+		return
+	}
+	if service := v.listened(); service != "" {
+		e.stopped.add(v.task.name, service)
+	}
 }

@@ -99,7 +99,8 @@ func TestAKeptProcessForgesNoReward(t *testing.T) {
 		"adds a file that tests load":     {agent: listener("echo forge > /tests/conftest.py; sleep 5"), files: files{"tests/test.sh": "#!/bin/sh\nsleep 0.5; [ -e /tests/conftest.py ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"}},
 		"replaces the shell":              {agent: listener("rm /bin/sh; printf '#!/bin/busybox ash\\necho 1\\n' > /bin/sh; chmod 755 /bin/sh"), files: files{"tests/test.sh": "#!/bin/busybox ash\nsleep 0.7\n/bin/sh -c 'echo 0' > /logs/verifier/reward.txt\n"}},
 		"replaces a program for a while":  {agent: listener("cp /bin/busybox /work/old; rm /bin/cat; printf '#!/bin/busybox ash\\necho 42\\n' > /bin/cat; chmod 755 /bin/cat; sleep 1; rm /bin/cat; ln -s busybox /bin/cat"), files: files{"tests/test.sh": "#!/bin/sh\nsleep 0.5\necho $(($(/bin/cat /etc/hostname | grep -c 42) == 1)) > /logs/verifier/reward.txt\nsleep 1\n"}},
-		"says that tools are missing":     {agent: listener("sleep 0.2; for p in /proc/[0-9]*; do grep -q test.sh $p/cmdline && echo 'curl: (6) Could not resolve host: astral.sh' > $p/fd/1; done")},
+		// It can't reach the output of the tests.
+		"does nothing to tests that it says lack tools": {agent: listener("sleep 0.2; for p in /proc/[0-9]*; do grep -q test.sh $p/cmdline && echo 'curl: (6) Could not resolve host: astral.sh' > $p/fd/1; done"), want: "0"},
 		// What the agent did before its end counts, whatever its processes do.
 		"did its work and writes all the same": {agent: "echo 42 > /work/answer; " + listener("while :; do echo 1 > /logs/verifier/reward.txt; done"), files: files{"tests/test.sh": "#!/bin/sh\nsleep 0.7\n" + strings.TrimPrefix(honest, "#!/bin/sh\n")}, want: "1"},
 		// What it does once it can see the tests does not.

@@ -3,6 +3,7 @@ package terminalbench
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -99,7 +100,10 @@ func (e *Environment) newTask(h *harbor.Task) (*task, error) {
 	for i, s := range h.Steps {
 		p := e.newPart(s.Agent, s.Verifier, expand)
 		p.name, p.instruction, p.keep, p.last = s.Name, s.Instruction, e.keeps(c, p), i == len(h.Steps)-1
-		p.sharedTests, p.solution = h.TestsDir(), filepath.Join(s.Dir, "solution")
+		if dir := h.TestsDir(); isDir(dir) { // the steps may have tests of their own only
+			p.sharedTests = dir
+		}
+		p.solution = filepath.Join(s.Dir, "solution")
 		if s.HasTests {
 			p.tests = filepath.Join(s.Dir, "tests")
 		}
@@ -113,6 +117,11 @@ func (e *Environment) newTask(h *harbor.Task) (*task, error) {
 		return nil, fmt.Errorf("task %s: %w", t.name, err)
 	}
 	return t, nil
+}
+
+func isDir(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
 }
 
 // keeps says which of the agent's processes the tests of a part find.

@@ -110,7 +110,9 @@ func (e *Environment) verify(ctx context.Context, t *task, p part, result *agent
 		v.keepArtifacts(ctx)
 	}
 	score.Tampering = v.tampering()
-	e.loaded.add(t.name, v.report.Loaded)
+	if _, forged := tc.Noted(forgedNote); !forged {
+		e.count(v, score.Value)
+	}
 	details, bad := chat.Marshal(v.report)
 	if bad != nil {
 		return score, fmt.Errorf("encode what the verifier found: %w", bad)
@@ -119,11 +121,27 @@ func (e *Environment) verify(ctx context.Context, t *task, p part, result *agent
 		var failure *env.VerifierError
 		if errors.As(err, &failure) {
 			failure.Details, failure.Tampering = details, score.Tampering
+			failure.Agent = (failure.Agent || v.agentActed()) && !failure.Infrastructure
 		}
 		return env.Score{}, err
 	}
 	score.Details = details
 	return score, nil
+}
+
+// listened names a process that listened and was ended before the tests, "" for none.
+func (v *verification) listened() string {
+	for _, p := range v.report.Ended {
+		if len(p.Listens) > 0 {
+			return p.String()
+		}
+	}
+	return ""
+}
+
+// agentActed says whether code of the agent's could act while the tests ran.
+func (v *verification) agentActed() bool {
+	return v.guarded() || v.supervised != nil && v.supervised.Ran
 }
 
 func (v *verification) run(ctx context.Context, result *agentloop.Result) (env.Score, error) {
@@ -161,6 +179,9 @@ func (v *verification) run(ctx context.Context, result *agentloop.Result) (env.S
 	switch {
 	case err == nil && score.Value <= 0 && len(v.report.Kept) > 0 && v.report.In == verifyFresh:
 		return env.Score{}, failure(classServicesLost, "the tests had to run in a fresh container, without what the agent left running (%s), and gave %g", v.report.Kept[0], score.Value)
+	case err == nil && score.Value <= 0 && v.report.In != "" && v.listened() != "":
+		return env.Score{}, &env.VerifierError{Class: classServicesLost, Agent: true,
+			Err: fmt.Errorf("the tests ran in another container (verify_in %s), without what the agent left listening (%s), and gave %g; verify_in same keeps it", v.report.In, v.listened(), score.Value)}
 	case err == nil && score.Value <= 0 && v.tc.ServicesEnded():
 		return env.Score{}, failure(classServicesLost, "what the agent left listening was ended before the tests, because without a server in the container (this program is not a static one) it could not be kept; they gave %g", score.Value)
 	case len(v.doubts) == 0 || toolcontext.IsInfrastructure(err) || ctx.Err() != nil:

@@ -83,6 +83,9 @@ func ParseCapabilities(words []string) (Capabilities, error) {
 		if list == &c.Drop && name == everyCapability {
 			return Capabilities{}, fmt.Errorf("%q drops every capability: write none instead", word)
 		}
+		if list == &c.Add && name == "SYS_PTRACE" {
+			return Capabilities{}, fmt.Errorf("%q can't be had: with it, processes could change the harness's own server in the container; debuggers work without it on processes of their own user", word)
+		}
 		if _, ok := CapabilityNumber(name); !ok && name != everyCapability {
 			return Capabilities{}, fmt.Errorf("%q is neither a set (engine, restricted, none) nor a capability of Linux such as NET_RAW", word)
 		}

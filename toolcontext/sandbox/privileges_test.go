@@ -16,10 +16,10 @@ func TestParseCapabilities_ReadsSetsAndNames(t *testing.T) {
 		text      string
 		has, not  string
 	}{
-		"":                            {restricted, []string{"ALL"}, "restricted", "CHOWN", "NET_RAW"},
-		"restricted":                  {restricted, []string{"ALL"}, "restricted", "SETUID", "MKNOD"},
-		"engine":                      {nil, nil, "engine", "NET_RAW", "SYS_PTRACE"},
-		"engine +SYS_PTRACE -NET_RAW": {[]string{"SYS_PTRACE"}, []string{"NET_RAW"}, "engine,+SYS_PTRACE,-NET_RAW", "SYS_PTRACE", "NET_RAW"},
+		"":                          {restricted, []string{"ALL"}, "restricted", "CHOWN", "NET_RAW"},
+		"restricted":                {restricted, []string{"ALL"}, "restricted", "SETUID", "MKNOD"},
+		"engine":                    {nil, nil, "engine", "NET_RAW", "SYS_PTRACE"},
+		"engine +SYS_TIME -NET_RAW": {[]string{"SYS_TIME"}, []string{"NET_RAW"}, "engine,+SYS_TIME,-NET_RAW", "SYS_TIME", "NET_RAW"},
 		"restricted cap_net_raw -CHOWN": {append(restricted[1:len(restricted):len(restricted)], "NET_RAW"), []string{"ALL"},
 			"restricted,+NET_RAW,-CHOWN", "NET_RAW", "CHOWN"},
 		"none":           {nil, []string{"ALL"}, "none", "", "CHOWN"},

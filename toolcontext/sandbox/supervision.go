@@ -16,6 +16,9 @@ type Policy struct {
 	// Foreign are files that hold untrusted code; a name that ends in / stands for all
 	// below it. Files written by untrusted processes are added while the command runs.
 	Foreign []string
+	// TestFiles are names of files that a test runner reads from the directories of Sealed
+	// and those above.
+	TestFiles []string
 	// Loads has the supervisor note code from Foreign that trusted processes load. It then
 	// sees every opening of a file, which slows programs that open many.
 	Loads bool
@@ -52,7 +55,14 @@ type Supervision struct {
 	// can't be told apart from the process that loaded it. Without Policy.Loads only
 	// Python modules are found, and only if Python may keep their compiled form.
 	Loaded []string
-	Lost   bool // more happened than could be kept
+	// Added are new files below Sealed that processes of the command made, and directories
+	// instead of files where there are many.
+	Added []string
+	// Replaced are files under Code that trusted processes wrote. Installed says that they
+	// are too many to be listed.
+	Replaced  []string
+	Installed bool
+	Lost      bool // more happened than could be kept
 }
 
 // Supervisor runs a command under a supervisor of its system calls.

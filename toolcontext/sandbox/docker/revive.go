@@ -87,10 +87,7 @@ func (s *server) revive(ctx context.Context, dead *inside.Client) bool {
 		return false
 	}
 	why := s.box.provider.ending(s.box.container, s.at, s.whyStopped)
-	status, known := dead.Status()
-	event := sandbox.Event{Kind: sandbox.EventEnded, Text: why.words, Inside: why.inside, Time: time.Now()}
-	event.Lost = !known || status.Processes > 0 || status.Volatile
-	s.collect(status)
+	event := s.endOf(dead, why)
 	if s.forbid || !why.again || s.restarts >= maxRestarts || event.Lost && !why.inside {
 		s.events, s.gone = append(s.events, event), true
 		return false
@@ -252,7 +249,30 @@ func (s *server) Events() []sandbox.Event {
 	defer s.mu.Unlock()
 	status, _ := s.client.Status()
 	s.collect(status)
+	s.noteEnd()
 	return slices.Clone(s.events)
+}
+
+// noteEnd makes an event of the end of a server that nothing has asked to be started again.
+// s.mu is held.
+func (s *server) noteEnd() {
+	select {
+	case <-s.client.Done():
+	default:
+		return
+	}
+	if s.closed || s.gone {
+		return
+	}
+	why := s.box.provider.ending(s.box.container, s.at, s.whyStopped)
+	s.events, s.gone = append(s.events, s.endOf(s.client, why)), true
+}
+
+// endOf is the event of the end of a server.
+func (s *server) endOf(dead *inside.Client, why ending) sandbox.Event {
+	status, known := dead.Status()
+	s.collect(status)
+	return sandbox.Event{Kind: sandbox.EventEnded, Text: why.words, Inside: why.inside, Time: time.Now(), Lost: !known || status.Processes > 0 || status.Volatile}
 }
 
 // collect makes events of what a server said.
@@ -278,6 +298,7 @@ func (s *server) AllowRestarts(allow bool) {
 // Close gives the client up. Removing the container ends what runs in it.
 func (s *server) Close(context.Context) error {
 	s.mu.Lock()
+	s.noteEnd()
 	s.closed = true
 	c := s.client
 	s.mu.Unlock()

@@ -156,8 +156,13 @@ func (g *guard) checkThreads() (changed []string) {
 		}
 		var cpus unix.CPUSet
 		if g.cpus.Count() > 0 && unix.SchedGetaffinity(tid, &cpus) == nil && cpus != g.cpus {
-			changed = append(changed, "the processors it may use")
 			_ = unix.SchedSetaffinity(tid, &g.cpus)
+			var now unix.CPUSet
+			if unix.SchedGetaffinity(tid, &now) == nil && now == g.cpus {
+				changed = append(changed, "the processors it may use")
+			} else { // the engine or the machine has taken some away
+				g.cpus = now
+			}
 		}
 		if class := ioClass(tid); class != 0 {
 			changed = append(changed, "its priority for the disk")
@@ -178,7 +183,7 @@ func ioClass(tid int) int {
 	if errno != 0 {
 		return 0
 	}
-	if class := int(prio) >> ioClassShift; class == 3 || class == 1 { // idle or real time: nobody has these by himself
+	if class := int(prio) >> ioClassShift; class == 3 || class == 1 { // idle or real time, which no thread begins with
 		return class
 	}
 	return 0

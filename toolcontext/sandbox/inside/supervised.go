@@ -16,7 +16,7 @@ var _ sandbox.Supervisor = (*Client)(nil)
 // Bounds of what is told of a supervised command.
 const (
 	maxActs             = 200
-	maxSupervisedAnswer = 1 << 20
+	maxSupervisedAnswer = 4 << 20
 )
 
 // ExecSupervised runs a command under a supervisor; see sandbox.Supervisor.
@@ -29,7 +29,7 @@ func (c *Client) ExecSupervised(ctx context.Context, cmd sandbox.Command, p sand
 	if err != nil {
 		return sandbox.Result{}, seen, err
 	}
-	for _, list := range [][]string{p.Results, p.Sealed, p.Code, p.Free, p.Foreign} {
+	for _, list := range [][]string{p.Results, p.Sealed, p.Code, p.Free, p.Foreign, p.TestFiles} {
 		e.strings(list)
 	}
 	e.bool(p.Loads)
@@ -43,7 +43,7 @@ func (c *Client) ExecSupervised(ctx context.Context, cmd sandbox.Command, p sand
 // execSupervised runs a command under a supervisor, in the server.
 func (s *server) execSupervised(ctx context.Context, d *decoder, reply *encoder) error {
 	c, stdin := decodeCommand(d)
-	p := sandbox.Policy{Results: d.strings(), Sealed: d.strings(), Code: d.strings(), Free: d.strings(), Foreign: d.strings(), Loads: d.bool()}
+	p := sandbox.Policy{Results: d.strings(), Sealed: d.strings(), Code: d.strings(), Free: d.strings(), Foreign: d.strings(), TestFiles: d.strings(), Loads: d.bool()}
 	if err := d.end(); err != nil {
 		return err
 	}
@@ -91,6 +91,9 @@ func encodeSupervision(e *encoder, seen sandbox.Supervision) {
 	e.bool(seen.Ran)
 	e.bool(seen.Moved)
 	e.strings(seen.Loaded)
+	e.strings(seen.Added)
+	e.strings(seen.Replaced)
+	e.bool(seen.Installed)
 	e.bool(seen.Lost || len(seen.Acts) > maxActs)
 }
 
@@ -105,6 +108,7 @@ func decodeSupervision(d *decoder) sandbox.Supervision {
 	if seen.Loaded = d.strings(); len(seen.Loaded) == 0 {
 		seen.Loaded = nil
 	}
+	seen.Added, seen.Replaced, seen.Installed = d.strings(), d.strings(), d.bool()
 	seen.Lost = d.bool()
 	return seen
 }

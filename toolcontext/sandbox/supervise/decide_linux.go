@@ -5,6 +5,7 @@ package supervise
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"os"
 	"path"
 	"slices"
@@ -45,6 +46,8 @@ func (s *Session) decide(n *notification, valid func() bool) unix.Errno {
 		return x.change(c.dir2, c.path2, false)
 	case opLink:
 		return x.link()
+	case opBind, opSocketCall:
+		return x.bind()
 	case opExec:
 		return x.exec()
 	case opKill, opKillFD, opTrace, opLimit:
@@ -67,6 +70,9 @@ type request struct {
 	who   *process
 	word  int
 	valid func() bool
+	// unreadable says that an argument could not be read, which an untrusted process can
+	// bring about: its call is refused.
+	unreadable bool
 }
 
 // arg returns an argument.
@@ -76,11 +82,13 @@ func (x *request) arg(i int) uint64 { return x.n.args[i] }
 func (x *request) place(dir, name int, follow bool) (p place, ok bool) {
 	mem, err := openMemory(x.tid, x.word)
 	if err != nil {
+		x.unreadable = true
 		return place{}, false
 	}
 	defer mem.close()
 	text, err := mem.text(x.arg(name))
 	if err != nil || !x.valid() {
+		x.unreadable = !errors.Is(err, unix.ENAMETOOLONG)
 		return place{}, false
 	}
 	at := int32(unix.AT_FDCWD)
@@ -107,13 +115,15 @@ func (x *request) open() unix.Errno {
 	case opOpenHow:
 		mem, err := openMemory(x.tid, x.word)
 		if err != nil {
-			return 0
+			x.unreadable = true
+			return x.unread()
 		}
 		var how [8]byte
 		read, err := unix.Pread(mem.fd, how[:], int64(x.arg(x.call.flags)))
 		mem.close()
 		if err != nil || read != len(how) {
-			return 0
+			x.unreadable = true
+			return x.unread()
 		}
 		flags = binary.NativeEndian.Uint64(how[:])
 	}
@@ -185,7 +195,13 @@ func (s *Session) isForeign(name string) bool {
 func (x *request) change(dir, name int, follow bool) unix.Errno {
 	p, ok := x.place(dir, name, follow)
 	if !ok {
-		return 0
+		return x.unread()
+	}
+	if x.who.level == installer {
+		if kind := x.s.ofCommand(p.path); kind != "" {
+			x.s.note(kind, p.path, x.pid)
+			return unix.EACCES
+		}
 	}
 	if x.who.level != untrusted {
 		if x.who.level == program && compiled(p.path) {
@@ -208,6 +224,15 @@ func (x *request) change(dir, name int, follow bool) unix.Errno {
 	return 0
 }
 
+// unread answers a call with an argument that was not readable. The kernel fails with the
+// same error where the argument is an invalid pointer.
+func (x *request) unread() unix.Errno {
+	if x.unreadable && x.who.level == untrusted {
+		return unix.EFAULT
+	}
+	return 0
+}
+
 // harmless says whether a call fails because of what is there.
 func (x *request) harmless(p place) bool {
 	switch x.call.op {
@@ -221,6 +246,14 @@ func (x *request) harmless(p place) bool {
 
 // remember notes who wrote a file last. A trusted process's file stays trusted.
 func (s *Session) remember(name string, by level) {
+	if _, ok := s.sealed[name]; !ok && slices.ContainsFunc(s.policy.Sealed, func(dir string) bool { return below(name, dir) }) {
+		if len(s.added) >= maxAdded {
+			name := path.Dir(name)
+			s.added[name] = struct{}{}
+		} else {
+			s.added[name] = struct{}{}
+		}
+	}
 	if len(s.made) >= maxMade {
 		s.lost = s.lost || s.made[name] != by
 		return
@@ -247,6 +280,8 @@ func (s *Session) changedByTrusted(p place, by level) {
 	}
 	if by == carrier {
 		by = untrusted
+	} else if s.isCode(p.path) && len(s.replaced) < maxReplaced {
+		s.replaced[p.path] = struct{}{}
 	}
 	s.remember(p.path, by)
 	if by == script && outputDir(p.path) {
@@ -268,11 +303,8 @@ func outputDir(name string) bool {
 // "" for none.
 func (s *Session) protected(p place, who *process) string {
 	name := p.path
-	if _, ok := s.results[name]; ok || s.results.holds(name) {
-		return sandbox.ActResult
-	}
-	if _, ok := s.sealed[name]; ok || s.holdsSealed(name) {
-		return sandbox.ActSealed
+	if kind := s.ofCommand(name); kind != "" {
+		return kind
 	}
 	if by, ok := s.made[name]; ok && by != untrusted && s.besideResults(name) {
 		return sandbox.ActOutput
@@ -285,6 +317,17 @@ func (s *Session) protected(p place, who *process) string {
 	}
 	if p.exists && s.isCode(name) && !s.isForeign(name) {
 		return sandbox.ActCode
+	}
+	return ""
+}
+
+// ofCommand says whether a path is, or holds, a result or something sealed; "" for neither.
+func (s *Session) ofCommand(name string) string {
+	if _, ok := s.results[name]; ok || s.results.holds(name) {
+		return sandbox.ActResult
+	}
+	if _, ok := s.sealed[name]; ok || s.holdsSealed(name) {
+		return sandbox.ActSealed
 	}
 	return ""
 }
@@ -318,12 +361,8 @@ func memoryOf(name string) (pid int, ok bool) {
 	return pid, err == nil
 }
 
-// startupFiles are read by Python whenever it starts; testFiles by pytest from the
-// directory of the tests and those above it.
-var (
-	startupFiles = []string{"sitecustomize.py", "usercustomize.py"}
-	testFiles    = []string{"conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml"}
-)
+// startupFiles are read by Python whenever it starts.
+var startupFiles = []string{"sitecustomize.py", "usercustomize.py"}
 
 // hazard notes new files that act on trusted programs by being there.
 func (s *Session) hazard(p place, pid int) {
@@ -334,7 +373,7 @@ func (s *Session) hazard(p place, pid int) {
 	for _, dir := range s.policy.Sealed {
 		at := path.Dir(p.path)
 		above := below(dir, at) // a directory above the tests, or theirs
-		if above && slices.Contains(testFiles, base) || at == dir && path.Ext(base) == ".py" {
+		if above && slices.Contains(s.policy.TestFiles, base) || at == dir && path.Ext(base) == ".py" {
 			s.note(sandbox.ActStartup, p.path, pid)
 		}
 	}
@@ -348,9 +387,60 @@ func (x *request) link() unix.Errno {
 				x.s.note(kind, p.path, x.pid)
 				return unix.EACCES
 			}
+		} else if errno := x.unread(); errno != 0 {
+			return errno
 		}
 	}
 	return x.change(x.call.dir2, x.call.path2, false)
+}
+
+// bind decides on sockets that get a name in the file system.
+func (x *request) bind() unix.Errno {
+	if x.who.level != untrusted {
+		return 0
+	}
+	mem, err := openMemory(x.tid, x.word)
+	if err != nil {
+		return unix.EFAULT
+	}
+	defer mem.close()
+	at := x.arg(1)
+	if x.call.op == opSocketCall { // the number of a call, and a pointer to its arguments
+		const bind = 2
+		if x.arg(0) != bind {
+			return 0
+		}
+		var args [8]byte // of 4 bytes each: the descriptor, the address
+		if n, err := unix.Pread(mem.fd, args[:], int64(x.arg(1))); err != nil || n != len(args) {
+			return unix.EFAULT
+		}
+		at = uint64(binary.NativeEndian.Uint32(args[4:]))
+	}
+	var family [2]byte
+	if n, err := unix.Pread(mem.fd, family[:], int64(at)); err != nil || n != len(family) {
+		return unix.EFAULT
+	}
+	if binary.NativeEndian.Uint16(family[:]) != unix.AF_UNIX {
+		return 0
+	}
+	name, err := mem.text(at + 2)
+	if err != nil {
+		return unix.EFAULT
+	}
+	if name == "" {
+		return 0 // abstract
+	}
+	p, err := resolve(x.tid, link(x.tid, "cwd"), name, false)
+	if err != nil || p.exists || !x.valid() {
+		return 0 // the call fails
+	}
+	if kind := x.s.protected(p, x.who); kind != "" {
+		x.s.note(kind, p.path, x.pid)
+		return unix.EACCES
+	}
+	x.s.hazard(p, x.pid)
+	x.s.remember(p.path, untrusted)
+	return 0
 }
 
 // exec decides how far a process is trusted from now on.
@@ -380,6 +470,7 @@ func (x *request) exec() unix.Errno {
 		},
 		foreign: x.s.isForeign,
 		sealed:  func(name string) bool { _, ok := x.s.sealed[name]; return ok },
+		hooked:  x.s.hooked,
 	}
 	next := e.next(x.who.level)
 	if x.s.first(p.path) {

@@ -14,21 +14,23 @@ import (
 type operation int
 
 const (
-	opNone    operation = iota
-	opOpen              // path, flags
-	opOpenHow           // path, pointer to struct open_how
-	opCreate            // path: makes it, or empties it
-	opMake              // path: makes a new name
-	opRemove            // path
-	opRename            // path, second path
-	opLink              // path, second path
-	opExec              // path, argv
-	opKill              // pid, signal
-	opKillFD            // pidfd, signal
-	opTrace             // pid in the argument pid
-	opLimit             // pid
-	opRefuse            // refused for untrusted processes
-	opAbsent            // does not exist for any process
+	opNone       operation = iota
+	opOpen                 // path, flags
+	opOpenHow              // path, pointer to struct open_how
+	opCreate               // path: makes it, or empties it
+	opMake                 // path: makes a new name
+	opRemove               // path
+	opRename               // path, second path
+	opLink                 // path, second path
+	opBind                 // descriptor, address
+	opSocketCall           // number of a call, pointer to its arguments
+	opExec                 // path, argv
+	opKill                 // pid, signal
+	opKillFD               // pidfd, signal
+	opTrace                // pid in the argument pid
+	opLimit                // pid
+	opRefuse               // refused for untrusted processes
+	opAbsent               // does not exist for any process
 )
 
 // call describes where a system call has its arguments; -1 where it has none.

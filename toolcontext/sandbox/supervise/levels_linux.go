@@ -13,6 +13,7 @@ type level int
 
 const (
 	untrusted level = iota
+	installer       // a package manager, or a program that it runs: its files are as good as those of the image
 	carrier         // a plain tool, such as cp, that was given untrusted files: what it writes is untrusted
 	program         // a program that the command's script runs, such as pytest
 	launcher        // one that only starts others, such as timeout or uv
@@ -36,6 +37,15 @@ var plainTools = []string{
 	"md5sum", "sha1sum", "sha256sum", "sha512sum", "cksum", "base64", "xxd", "od", "hexdump", "curl", "wget", "file", "realpath", "readlink", "basename", "dirname", "id", "whoami",
 	"pytest", "py.test", "ps", "pgrep", "pkill", "kill", "killall", "nc", "ss", "lsof",
 }
+
+// installers change programs and libraries, and run programs of packages to do so.
+var installers = []string{
+	"apt", "apt-get", "aptitude", "dpkg", "apk", "yum", "dnf", "microdnf", "rpm", "zypper", "pacman", "add-apt-repository", "apt-key",
+	"update-alternatives", "update-ca-certificates", "ldconfig", "locale-gen",
+}
+
+// installerConfigs can name programs that package managers run.
+var installerConfigs = []string{"/etc/apt/apt.conf", "/etc/apt/apt.conf.d", "/etc/dpkg", "/etc/apk", "/etc/yum", "/etc/dnf", "/etc/zypp"}
 
 // builders run what a file of the working directory says.
 var builders = []string{"make", "gmake", "ninja", "cmake", "npm", "npx", "yarn", "pnpm", "bun", "cargo", "go", "mvn", "gradle", "dotnet", "just", "rake", "tox", "nox", "meson", "bazel", "lake", "dune", "stack", "cabal", "mix", "sbt"}
@@ -129,6 +139,8 @@ type execution struct {
 	resolve func(name string) place
 	foreign func(name string) bool
 	sealed  func(name string) bool
+	// hooked says that package managers may run programs that are not of the image.
+	hooked  bool
 	workdir string
 }
 
@@ -137,12 +149,21 @@ func (x execution) next(from level) level {
 	if from == untrusted || x.foreign(x.file) {
 		return untrusted
 	}
+	base := path.Base(x.file)
+	kind, interprets := kindOf(base)
+	switch {
+	case from == installer:
+		if interprets && slices.ContainsFunc(codeOf(kind, x.argv).files, x.namesForeign) {
+			return untrusted
+		}
+		return installer
+	case from != carrier && slices.Contains(installers, base) && !x.hooked && !x.namesCode():
+		return installer
+	}
 	if from == program || from == carrier {
 		// What tests start are the programs they test, or helpers that need no trust.
 		return untrusted
 	}
-	base := path.Base(x.file)
-	kind, interprets := kindOf(base)
 	switch {
 	case x.script:
 		if x.sealed(x.file) {

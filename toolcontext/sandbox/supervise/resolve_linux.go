@@ -230,6 +230,19 @@ func (f foreignSet) has(name string) bool {
 	return ok || f.dirs.has(name)
 }
 
+// holds says whether something in the set is name, above or below it.
+func (f foreignSet) holds(name string) bool {
+	if f.has(name) {
+		return true
+	}
+	for p := range f.files {
+		if below(p, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // holds says whether something in the set is name or below it.
 func (s pathSet) holds(name string) bool {
 	for p := range s {

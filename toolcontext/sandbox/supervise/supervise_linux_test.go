@@ -64,6 +64,7 @@ func (b *bench) run() (output string, seen sandbox.Supervision) {
 	s, err := Start(sandbox.Policy{
 		Results: []string{b.path("results/reward.txt"), b.path("results/reward.json")},
 		Sealed:  []string{b.path("tests")}, Code: []string{b.path("lib")}, Foreign: []string{b.path("app") + "/"},
+		TestFiles: []string{"conftest.py"},
 	})
 	require.NoError(b.t, err)
 	self, err := os.Executable()
@@ -152,4 +153,72 @@ func TestSupervisor_RefusesForgeries(t *testing.T) {
 			require.Equal(t, 1, seen.ResultWrites)
 		})
 	}
+}
+
+func TestSupervisor_LetsPackageManagersChangeLibraries(t *testing.T) {
+	b := newBench(t)
+	b.write("app/answer", "#!/bin/sh\necho 42\n")
+	b.write("lib/library", "old")
+	b.write("lib/apt-get", "#!/bin/sh\nsh -c 'sh $R/lib/postinst'; sh -c 'echo 1 > $R/results/reward.json'\n")
+	b.write("lib/postinst", "#!/bin/sh\ncp /dev/null $R/lib/temporary && mv $R/lib/temporary $R/lib/library; echo new > $R/lib/library\n")
+	b.write("tests/test.sh", "#!/bin/bash\n$R/lib/apt-get install -y library\n"+strings.TrimPrefix(honest, "#!/bin/bash\n"))
+	out, seen := b.run()
+	require.Equal(t, "new\n", b.read("lib/library"), out)
+	require.Equal(t, "1\n", b.read("results/reward.txt"), out)
+	require.Equal(t, []string{sandbox.ActResult}, b.kinds(seen), "a package has no rewards")
+	require.NoFileExists(t, b.path("results/reward.json"))
+	require.Contains(t, seen.Replaced, b.path("lib/library"))
+
+	// What it is told to run by the agent is not of a package.
+	b.write("lib/apt-get", "#!/bin/sh\nsh $R/app/hook\n")
+	b.write("app/hook", "echo evil > $R/lib/library\n")
+	out, seen = b.run()
+	require.Equal(t, []string{sandbox.ActCode}, b.kinds(seen), out)
+	require.Equal(t, "new\n", b.read("lib/library"), out)
+}
+
+func TestSupervisor_RefusesWhatItCanNotRead(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	b := newBench(t)
+	b.write("lib/library", "good")
+	b.write("app/answer", "#!"+python+`
+import ctypes, mmap, os
+libc = ctypes.CDLL(None, use_errno=True)
+descriptor = libc.syscall(447, 0) # memfd_secret
+print(41)
+if descriptor >= 0:
+    os.ftruncate(descriptor, 4096)
+    hidden = mmap.mmap(descriptor, 4096)
+    hidden[:64] = b"$R/lib/library".ljust(64, b"\0")
+    open("$R/app/evil", "w").write("evil")
+    libc.rename(b"$R/app/evil", ctypes.c_char_p(ctypes.addressof(ctypes.c_char.from_buffer(hidden))))
+`)
+	b.write("tests/test.sh", honest)
+	out, _ := b.run()
+	require.Equal(t, "good", b.read("lib/library"), out)
+}
+
+func TestSupervisor_RefusesSocketsInPlaceOfResults(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	b := newBench(t)
+	b.write("app/answer", "#!"+python+"\nimport socket\nprint(42)\nsocket.socket(socket.AF_UNIX).bind('$R/app/own')\ntry:\n    socket.socket(socket.AF_UNIX).bind('$R/results/reward.txt')\nexcept OSError:\n    pass\n")
+	b.write("tests/test.sh", honest)
+	out, seen := b.run()
+	require.Equal(t, []string{sandbox.ActResult}, b.kinds(seen), out)
+	require.Equal(t, "1\n", b.read("results/reward.txt"), out)
+	require.FileExists(t, b.path("app/own"))
+}
+
+func TestSupervisor_ListsNewFilesBesideTests(t *testing.T) {
+	b := newBench(t)
+	b.write("app/answer", "#!/bin/sh\necho x > $R/tests/by-agent; echo 42\n")
+	b.write("tests/test.sh", "#!/bin/bash\necho x > $R/tests/by-tests; mkdir $R/tests/dir; mv $R/tests/by-tests $R/tests/dir/moved\n"+strings.TrimPrefix(honest, "#!/bin/bash\n"))
+	out, seen := b.run()
+	require.Equal(t, []string{b.path("tests/by-agent"), b.path("tests/by-tests"), b.path("tests/dir"), b.path("tests/dir/moved")}, seen.Added, out)
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -31,6 +32,8 @@ const (
 	maxMade      = 200_000
 	maxSealed    = 100_000
 	maxProcesses = 50_000
+	maxAdded     = 2_000
+	maxReplaced  = 5_000
 )
 
 // launchLimit bounds the wait for the launcher after the command has ended.
@@ -44,6 +47,7 @@ type Session struct {
 	free    pathSet
 	foreign foreignSet
 	sealed  pathSet // what Sealed held at the start, files and directories
+	hooked  bool    // package managers may run untrusted programs
 
 	name     string // of the socket
 	socket   *net.UnixListener
@@ -51,21 +55,23 @@ type Session struct {
 	finished sync.WaitGroup
 
 	// Only the loop uses what follows until it has finished.
-	arch    map[uint32]*architecture
-	procs   map[int]*process
-	made    map[string]level // files made or written while the command ran
-	outputs pathSet          // files in which the script keeps its results
-	startup []string         // files that Python reads when it starts, made by untrusted processes
-	acts    []sandbox.Act
-	loaded  map[string]bool
-	writes  int  // of results, by trusted processes
-	edits   int  // of what is sealed, by trusted processes
-	ran     bool // untrusted code was started
-	moved   bool // a directory above these, by trusted processes
-	lost    bool
-	began   bool  // the launcher has been accepted
-	started bool  // the command's own program has been started
-	failure error // why the launcher could not begin
+	arch     map[uint32]*architecture
+	procs    map[int]*process
+	made     map[string]level // files made or written while the command ran
+	outputs  pathSet          // files in which the script keeps its results
+	added    pathSet          // new files below what is sealed; directories where there are many
+	replaced pathSet          // programs and libraries that trusted processes wrote
+	startup  []string         // files that Python reads when it starts, made by untrusted processes
+	acts     []sandbox.Act
+	loaded   map[string]bool
+	writes   int  // of results, by trusted processes
+	edits    int  // of what is sealed, by trusted processes
+	ran      bool // untrusted code was started
+	moved    bool // a directory above these, by trusted processes
+	lost     bool
+	began    bool  // the launcher has been accepted
+	started  bool  // the command's own program has been started
+	failure  error // why the launcher could not begin
 }
 
 // process is what is known of one process.
@@ -85,13 +91,17 @@ func Start(p sandbox.Policy) (*Session, error) {
 	}
 	s := &Session{
 		policy: p, results: newPathSet(p.Results), code: newPathSet(p.Code), free: newPathSet(p.Free), foreign: newForeignSet(p.Foreign), sealed: pathSet{},
-		arch: map[uint32]*architecture{}, procs: map[int]*process{}, made: map[string]level{}, outputs: pathSet{}, loaded: map[string]bool{},
+		arch: map[uint32]*architecture{}, procs: map[int]*process{}, made: map[string]level{}, outputs: pathSet{}, added: pathSet{}, replaced: pathSet{}, loaded: map[string]bool{},
 	}
 	for _, a := range architectures() {
 		s.arch[a.audit] = &a
 	}
+	s.hooked = slices.ContainsFunc(installerConfigs, s.foreign.holds)
 	for _, dir := range p.Sealed {
 		err := filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) && name != dir {
+				return nil // another process has removed it meanwhile
+			}
 			if err != nil {
 				return err
 			}
@@ -160,6 +170,10 @@ func (s *Session) End() (sandbox.Supervision, error) {
 		seen.Loaded = append(seen.Loaded, name)
 	}
 	slices.Sort(seen.Loaded)
+	seen.Added = slices.Sorted(maps.Keys(s.added))
+	if seen.Replaced = slices.Sorted(maps.Keys(s.replaced)); len(seen.Replaced) >= maxReplaced {
+		seen.Replaced, seen.Installed = nil, true
+	}
 	if s.failure == nil && !s.began {
 		return seen, fmt.Errorf("supervise a command: the launcher did not start: %w", sandbox.ErrUnsupported)
 	}

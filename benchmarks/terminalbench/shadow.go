@@ -1,0 +1,75 @@
+package terminalbench
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
+)
+
+// kindRunner: a module of the agent's was loaded in place of one of Python's or pytest's.
+const kindRunner = "runner"
+
+// pythonModules are modules of Python's library, and those that pytest is made of.
+var pythonModules = strings.Fields(`
+abc argparse array ast asyncio atexit base64 bdb binascii bisect builtins bz2 cProfile calendar cmath cmd code codecs codeop collections colorsys
+compileall concurrent configparser contextlib contextvars copy copyreg csv ctypes curses dataclasses datetime dbm decimal difflib dis doctest email
+encodings ensurepip enum errno faulthandler fcntl filecmp fileinput fnmatch fractions ftplib functools gc genericpath getopt getpass gettext glob
+graphlib grp gzip hashlib heapq hmac html http imaplib importlib inspect io ipaddress itertools json keyword linecache locale logging lzma mailbox
+marshal math mimetypes mmap modulefinder multiprocessing netrc ntpath numbers opcode operator optparse os pathlib pdb pickle pickletools pkgutil
+platform plistlib poplib posixpath pprint profile pstats pty pwd py_compile pyclbr pydoc pydoc_data pyexpat queue quopri random re readline reprlib
+resource rlcompleter runpy sched secrets select selectors shelve shlex shutil signal site smtplib socket socketserver sqlite3 sre_compile
+sre_constants sre_parse ssl stat statistics string stringprep struct subprocess symtable sys sysconfig syslog tabnanny tarfile tempfile termios
+textwrap threading time timeit tkinter token tokenize tomllib trace traceback tracemalloc tty types typing unicodedata unittest urllib uuid venv
+warnings wave weakref webbrowser wsgiref xml xmlrpc zipapp zipfile zipimport zlib zoneinfo
+pytest _pytest pluggy iniconfig packaging exceptiongroup tomli pygments py pytest_json_ctrf
+`)
+
+// shadowing returns files of the agent's that Python finds before its own modules, or
+// pytest's, when it runs in the directory of the task: such a file acts on every test that
+// imports the module. Those that the task or its tests name are the agent's work.
+func (v *verification) shadowing() []string {
+	dirs := append(v.task.workDirs(), "/", testsDir, v.box.Info().Dir)
+	var list []string
+	for _, c := range v.changes {
+		if c.Kind != sandbox.Deleted && slices.Contains(dirs, moduleDir(c.Path)) && slices.Contains(pythonModules, moduleName(c.Path)) && !v.named(c.Path) {
+			list = append(list, c.Path)
+		}
+	}
+	return list
+}
+
+// named says whether the task's instruction or its tests name a file or its module's
+// directory.
+func (v *verification) named(file string) bool {
+	name := path.Base(file)
+	if name == "__init__.py" {
+		name = path.Base(path.Dir(file))
+	}
+	return testText(v.part.instruction).MatchString(name) || strings.HasSuffix(name, ".py") && v.part.mentions(name)
+}
+
+// moduleName is the name under which Python imports a file from its directory, "" if it
+// does not.
+func moduleName(file string) string {
+	base := path.Base(file)
+	if base == "__init__.py" {
+		return path.Base(path.Dir(file))
+	}
+	for _, ending := range []string{".py", ".pyc", ".so"} {
+		if name, ok := strings.CutSuffix(base, ending); ok {
+			name, _, _ = strings.Cut(name, ".") // json.cpython-312-x86_64-linux-gnu.so
+			return name
+		}
+	}
+	return ""
+}
+
+// moduleDir is the directory from which Python imports a file.
+func moduleDir(file string) string {
+	if path.Base(file) == "__init__.py" {
+		return path.Dir(path.Dir(file))
+	}
+	return path.Dir(file)
+}
