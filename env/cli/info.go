@@ -48,7 +48,7 @@ func (c *envsCommand) Run(s *session) error {
 	}
 	d, err := s.app.definition(c.Name)
 	if err != nil {
-		return fail(ExitUsage, fmt.Errorf("%w; there are: %s", err, strings.Join(s.app.environmentNames(), ", ")))
+		return fail(ExitUsage, err)
 	}
 	fmt.Fprintf(s.app.Stdout, "%s: %s\n", d.Name, d.Description)
 	for _, e := range s.app.configEnvironments() {
@@ -88,14 +88,6 @@ func (s *session) printFields(title string, fields []config.Field, own bool) {
 		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", f.Name, f.Type, f.Default, help)
 	}
 	_ = w.Flush() // the terminal went away: nothing left to tell it
-}
-
-func (a *App) environmentNames() []string {
-	names := make([]string, len(a.Environments))
-	for i, d := range a.Environments {
-		names[i] = d.Name
-	}
-	return names
 }
 
 type toolsCommand struct {

@@ -232,6 +232,7 @@ func (a *App) configEnvironments() []config.Environment {
 	for i, d := range a.Environments {
 		list[i] = config.Environment{
 			Name:     d.Name,
+			Aliases:  d.Aliases,
 			Own:      d.NewOwn,
 			Defaults: func(c *config.Config) { d.SetDefaults(&c.Env, c.Own) },
 		}
@@ -245,7 +246,7 @@ func (a *App) definition(name string) (env.Definition, error) {
 			return d, nil
 		}
 	}
-	return env.Definition{}, fmt.Errorf("no environment named %q", name)
+	return env.Definition{}, fmt.Errorf("no environment named %q; %s", name, config.MeantEnvironment(name, a.configEnvironments()))
 }
 
 func (a *App) printError(err error) {

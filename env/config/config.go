@@ -29,6 +29,10 @@ func (c *Config) GroupsInFlight() int {
 // Environment is what an environment brings to its configuration.
 type Environment struct {
 	Name string
+	// Aliases are names that users may know it by: those of the original framework, and
+	// short ones. A file is recognised by them, and a name that is not right gets the
+	// right one suggested.
+	Aliases []string
 	// Own returns a pointer to a new struct with the environment's own fields of the
 	// env: section; nil when it has none. A field left zero gets its default tag.
 	Own func() any

@@ -43,11 +43,11 @@ func (l *loader) validate() {
 	if _, ok := e.ToolResultOverrides["read_file"]; ok {
 		l.reject("env.tool_result_overrides", "read_file can't be named: its results are never replaced, because reading the file again would only be replaced again")
 	}
-	l.validateWord("env.terminal_backend", e.TerminalBackend, l.Backends, []string{"local", "docker", "modal", "ssh", "singularity", "daytona", "koyeb", "kubernetes"})
+	l.validateWord("env.terminal_backend", e.TerminalBackend, l.Backends, []string{"local", "docker", "modal", "ssh", "singularity", "daytona", "koyeb", "vercel_sandbox", "kubernetes"}, "docker")
 	if why := l.AbsentParsers[e.ToolCallParser]; why != "" {
 		l.reject("env.tool_call_parser", fmt.Sprintf("there is no parser %q: %s", e.ToolCallParser, why))
 	} else if l.Parsers != nil {
-		l.validateWord("env.tool_call_parser", e.ToolCallParser, l.Parsers, nil)
+		l.validateWord("env.tool_call_parser", e.ToolCallParser, l.Parsers, nil, "")
 	} else if e.ToolCallParser == "" {
 		l.reject("env.tool_call_parser", "want the name of a parser, got nothing")
 	}
@@ -131,14 +131,17 @@ func (l *loader) rejectOwn(field, message string) {
 }
 
 // validateWord checks a word against what the program has. planned are words of the
-// original framework, which get a kinder answer.
-func (l *loader) validateWord(field, word string, have, planned []string) {
+// original framework; instead is what to use in their place, if the program has it.
+func (l *loader) validateWord(field, word string, have, planned []string, instead string) {
 	if slices.Contains(have, word) {
 		return
 	}
 	message := fmt.Sprintf("no such value %s; there is %s", quoteShort(word), strings.Join(have, ", "))
 	if slices.Contains(planned, word) {
 		message = fmt.Sprintf("%q is not available in this build; there is %s", word, strings.Join(have, ", "))
+		if slices.Contains(have, instead) {
+			message = fmt.Sprintf("%q is not available in this build; change it to %s, or pass --%s %s (there are %s)", word, instead, field, instead, strings.Join(have, ", "))
+		}
 	} else if n := nearest(word, have); n != "" {
 		message = fmt.Sprintf("no such value %s; did you mean %q?", quoteShort(word), n)
 	}
@@ -156,7 +159,7 @@ func (l *loader) validateServer(s *Server, node *yaml.Node, path string) {
 		}
 		l.report.at(o, path+".model_name", "missing; write the name the server knows the model by")
 	}
-	l.validateWord(path+".server_type", s.ServerType, l.ServerTypes, []string{"openai", "vllm", "sglang", "trl"})
+	l.validateWord(path+".server_type", s.ServerType, l.ServerTypes, []string{"openai", "vllm", "sglang", "trl"}, "")
 	if s.APIKeyEnv != "" && !variableName(s.APIKeyEnv) {
 		l.reject(path+".api_key_env", fmt.Sprintf("want the name of an environment variable without $, got %d characters that are none", len(s.APIKeyEnv)))
 	}
