@@ -28,10 +28,10 @@ func HasSolution(e Environment, item Item) bool {
 // set where the environment has one, else the items of NextItem, each once.
 // Without a held-out set it takes the items out of the environment, which then
 // can't run them any more.
-func EvalItems(ctx context.Context, e Environment) iter.Seq2[Item, error] {
+func EvalItems(ctx context.Context, e Environment, subset Subset) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		number := 0
-		for item, err := range items(ctx, e, config.Evaluate) {
+		for item, err := range subset.items(ctx, e, config.Evaluate) {
 			number++
 			if err == nil {
 				err = item.fillDigest()

@@ -199,6 +199,11 @@ func (e *Environment) check(data []byte) error {
 			return err
 		}
 	}
+	if e.own.IDField != "" {
+		if _, reason := rowID(data, e.own.IDField); reason != "" {
+			return fmt.Errorf("id_field %s: %s", e.own.IDField, reason)
+		}
+	}
 	_, err := e.setupScript(data)
 	return err
 }
@@ -218,7 +223,7 @@ func (e *Environment) item(r dataset.KeyedRow) env.Item {
 	return env.Item{ID: r.Key, Digest: digest, Value: row{r.Data, r.Position}}
 }
 
-// ContentKeyed says that rows are known by their content.
+// ContentKeyed says that rows are known by their names or their content.
 func (e *Environment) ContentKeyed() {}
 
 // NextItem returns the rows in turn, epoch by epoch. From the second epoch on ids end with the number of the epoch.

@@ -147,8 +147,8 @@ func (c *Config) deviations(common config.Env, defaults Config) []string {
 	}
 	add(c.Tasks != "" || c.DatasetName != defaults.DatasetName, "the tasks are not those of %s", defaults.DatasetName)
 	add(len(c.TaskFilter)+len(c.SkipTasks)+len(c.Categories)+len(c.Difficulties) > 0, "not all tasks are run (task_filter, skip_tasks, categories, difficulties)")
+	add(common.MaxItems+common.SampleItems > 0, "not all tasks are run (max_items, sample_items)")
 	add(common.SkipUnsound, "tasks that validate found unsound are left out (skip_unsound)")
-	add(common.SkipUnsound, "tasks found unsound are left out (skip_unsound)")
 	add(c.TimeoutMode == timeoutFixed, "timeout_mode fixed: %s for agent and tests, %s for the tests, instead of each task's own limits", seconds(c.TaskTimeout.Duration()), seconds(c.TestTimeout.Duration()))
 	add(c.AgentTimeoutFactor != 1, "agent_timeout_multiplier %g", c.AgentTimeoutFactor)
 	add(c.VerifierTimeoutFactor != 1, "verifier_timeout_multiplier %g", c.VerifierTimeoutFactor)

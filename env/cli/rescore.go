@@ -125,7 +125,7 @@ func (c *rescoreCommand) newDir(s *session) string {
 // choose finds out which rollouts can be scored again, once the environment is set up.
 func (r *rescoring) choose(ctx context.Context, j *job) error {
 	items := map[string]env.Item{}
-	for item, err := range env.EvalItems(ctx, j.environment) {
+	for item, err := range env.EvalItems(ctx, j.environment, env.SubsetOf(j.cfg.Env)) {
 		if err != nil {
 			return err
 		}

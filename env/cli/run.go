@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ type configFlagSet struct {
 	File             string `name:"config" short:"c" placeholder:"FILE" help:"YAML configuration file."`
 	Environment      string `name:"environment" placeholder:"NAME" help:"Environment to run, in place of the file's."`
 	Agent            string `name:"agent" placeholder:"NAME" help:"Who acts: model, oracle (the reference solutions) or nop (nobody). A sound environment scores 1 with oracle and 0 with nop."`
+	Limit            *int   `name:"limit" placeholder:"N" help:"Take the first N items only (env.max_items)."`
+	Sample           *int   `name:"sample" placeholder:"N" help:"Take N items only, drawn at random by env.seed (env.sample_items)."`
 	AllowUnsupported bool   `name:"allow-unsupported" help:"Warn about fields of the original framework that do nothing here, instead of refusing them."`
 	kong.Plugins
 
@@ -38,7 +41,7 @@ type configFlagSet struct {
 
 // load resolves the configuration; more are flags that the command itself sets.
 func (f *configFlagSet) load(s *session, mode config.Mode, withoutKeys bool, more ...config.Flag) (*config.Resolved, error) {
-	flags := append(f.flags.given(), more...)
+	flags := append(f.given(), more...)
 	if f.Environment != "" {
 		flags = append(flags, config.Flag{Name: "environment", Value: f.Environment})
 	}
@@ -59,6 +62,18 @@ func (f *configFlagSet) load(s *session, mode config.Mode, withoutKeys bool, mor
 		WithoutKeys:      withoutKeys,
 		AllowUnsupported: f.AllowUnsupported,
 	})
+}
+
+// given are the fields that flags set, those with a short flag of their own included.
+func (f *configFlagSet) given() []config.Flag {
+	flags := f.flags.given()
+	if f.Limit != nil {
+		flags = append(flags, config.Flag{Name: "env.max_items", Value: strconv.Itoa(*f.Limit)})
+	}
+	if f.Sample != nil {
+		flags = append(flags, config.Flag{Name: "env.sample_items", Value: strconv.Itoa(*f.Sample)})
+	}
+	return flags
 }
 
 // runFlags are the flags of the commands that run rollouts.
@@ -376,7 +391,7 @@ func (f *configFlagSet) words() []string {
 	if f.Agent != "" {
 		parts = append(parts, "--agent", shellWord(f.Agent))
 	}
-	for _, given := range f.flags.given() {
+	for _, given := range f.given() {
 		if given.Name == "openai.api_key" {
 			parts = append(parts, "--openai.api_key=…")
 			continue

@@ -222,7 +222,7 @@ func (v *validationRun) list(ctx context.Context, all phases) error {
 	if err := e.Setup(ctx); err != nil {
 		return fmt.Errorf("set up environment %s: %w", oracle.cfg.Environment, err)
 	}
-	for item, err := range env.EvalItems(ctx, e) {
+	for item, err := range env.EvalItems(ctx, e, env.SubsetOf(oracle.cfg.Env)) {
 		if err != nil {
 			return err
 		}

@@ -47,6 +47,8 @@ type Env struct {
 	GroupSize            int             `yaml:"group_size" default:"4" min:"1" unit:"rollouts" mode:"process" help:"rollouts of one item that form a group"`
 	TotalSteps           int             `yaml:"total_steps" default:"1000" min:"-1" not:"0" unit:"groups" mode:"process" affects:"no" help:"groups to run; a resumed run may raise it. In serve the trainer's step after which to end, -1 for the number of steps it says itself, which is the default there"`
 	Attempts             int             `yaml:"attempts" default:"1" min:"1" unit:"rollouts" mode:"evaluate" affects:"no" help:"attempts at each item, for pass@k; a resumed run may raise it"`
+	MaxItems             int             `yaml:"max_items" default:"0" min:"0" unit:"items" affects:"no" help:"take the first items only; 0 takes all; a resumed run may raise it"`
+	SampleItems          int             `yaml:"sample_items" default:"0" min:"0" unit:"items" help:"take so many items only, drawn at random by seed; 0 takes all. A larger sample has the items of a smaller one"`
 	MaxNumWorkers        int             `yaml:"max_num_workers" default:"-1" min:"-1" not:"0" unit:"groups" mode:"process" affects:"no" help:"groups in flight; -1 means max_num_workers_per_node times the number of servers"`
 	MaxNumWorkersPerNode int             `yaml:"max_num_workers_per_node" default:"8" min:"1" unit:"groups" mode:"process" affects:"no" help:"groups in flight per model server when max_num_workers is -1"`
 	MaxEvalWorkers       int             `yaml:"max_eval_workers" default:"16" min:"1" unit:"rollouts" mode:"evaluate" affects:"no" help:"rollouts in flight"`

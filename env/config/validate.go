@@ -30,6 +30,9 @@ func (l *loader) validate() {
 	if l.Mode != Evaluate && e.EnsureScoresAreNotSame && e.GroupSize == 1 && l.ok("env.group_size") {
 		l.reject("env.ensure_scores_are_not_same", fmt.Sprintf("with group_size 1 (%s) every group would be left out; set it to false, or group_size to 2 or more", l.origins["env.group_size"]))
 	}
+	if e.MaxItems > 0 && e.SampleItems > 0 && l.ok("env.max_items", "env.sample_items") {
+		l.reject("env.sample_items", fmt.Sprintf("can't be combined with env.max_items (%s); set one of the two to 0", l.origins["env.max_items"]))
+	}
 	if l.Mode != Evaluate && e.PartialGroups > e.GroupSize && l.ok("env.group_size", "env.partial_groups") {
 		l.reject("env.partial_groups", fmt.Sprintf("%d rollouts are more than a whole group has (group_size %d, %s)", e.PartialGroups, e.GroupSize, l.origins["env.group_size"]))
 	}
