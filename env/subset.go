@@ -26,7 +26,9 @@ type Subset struct {
 }
 
 // SubsetOf returns the part of the items that a configuration asks for.
-func SubsetOf(c config.Env) Subset { return Subset{Limit: c.MaxItems, Sample: c.SampleItems, Seed: c.Seed} }
+func SubsetOf(c config.Env) Subset {
+	return Subset{Limit: c.MaxItems, Sample: c.SampleItems, Seed: c.Seed}
+}
 
 // size returns how many of n items are taken; n is -1 where that is unknown.
 func (s Subset) size(n int) int {

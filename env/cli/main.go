@@ -126,6 +126,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 }
 
 func (a *App) run(ctx context.Context, args []string) (code int, err error) {
+	args, allFields := rewriteArgs(args)
 	grammar, err := a.grammar(args)
 	if err != nil {
 		return ExitUsage, err
@@ -141,6 +142,7 @@ func (a *App) run(ctx context.Context, args []string) (code int, err error) {
 		kong.Writers(a.Stdout, a.Stderr),
 		kong.Exit(func(code int) { exited = code; panic(exitPanic{}) }),
 		kong.WithHyphenPrefixedParameters(true),
+		kong.Help(a.helpPrinter(allFields)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
 		kong.Vars{"convertFormats": convertFormatNames()},
 		kong.ExplicitGroups([]kong.Group{
@@ -159,12 +161,9 @@ func (a *App) run(ctx context.Context, args []string) (code int, err error) {
 			code, err = exited, nil
 		}
 	}()
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		return ExitUsage, fmt.Errorf("%w\nrun %q for the commands and flags", err, helpCommand(parser, name, args))
+		return ExitUsage, fmt.Errorf("%w%s\nrun %q for the commands and flags", err, a.parseHint(args, err), helpCommand(parser, name, args))
 	}
 	s := &session{app: a, ctx: ctx, parser: parser, name: name}
 	if address := profileAddress(parsed); address != "" {

@@ -28,6 +28,9 @@ type serveCommand struct {
 
 // Run runs the command.
 func (c *serveCommand) Run(s *session) error {
+	if err := c.settle(config.Serve); err != nil {
+		return fail(ExitUsage, err)
+	}
 	cfg, err := c.load(s, config.Serve, false)
 	if err != nil {
 		return fail(ExitUsage, err)
@@ -36,7 +39,7 @@ func (c *serveCommand) Run(s *session) error {
 		return fail(ExitUsage, err)
 	}
 	w := &workerRun{job: &job{session: s, flags: &c.runFlags, mode: config.Serve, cfg: cfg}, command: c, modelReady: make(chan struct{})}
-	w.view = newServePrinter(s.newPrinter(c.JSON), s.app.Stderr, s.app.Getenv)
+	w.view = newServePrinter(s.newPrinter(c.JSON), s.app.Stderr)
 	w.out = w.view
 	w.metrics = newRunMetrics(cfg, s.app.now, w.out.Warn)
 	for _, text := range cfg.Warnings {

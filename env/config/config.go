@@ -60,6 +60,7 @@ func (e *FieldError) Error() string { return "env." + e.Field + ": " + e.Message
 type Options struct {
 	Mode         Mode          // the command; "" is Evaluate
 	File         string        // YAML file; "" for none
+	Text         []byte        // what File holds, if it is not to be read; nil reads it
 	Flags        []Flag        // in the order given; the last of a name wins
 	Environments []Environment // those to choose from; a single one needs no naming
 

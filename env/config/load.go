@@ -56,10 +56,13 @@ func (l *loader) readDocument() {
 	if l.File == "" {
 		return
 	}
-	data, err := readFile(l.File)
-	if err != nil {
-		l.report.at(l.fileOrigin(), "", err.Error())
-		return
+	data := l.Text
+	if data == nil {
+		var err error
+		if data, err = readFile(l.File); err != nil {
+			l.report.at(l.fileOrigin(), "", err.Error())
+			return
+		}
 	}
 	root, p := parseDocument(data)
 	switch {

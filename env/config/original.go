@@ -20,7 +20,7 @@ func originalEnvs() []originalEnv {
 	return []originalEnv{
 		{title: "YC-Bench", names: []string{"yc-bench", "yc_bench_env", "ycbench"}, keys: []string{"survival_weight", "funds_weight"}},
 		{title: "hermes-agent's SWE environment", names: []string{"hermes-swe", "hermes_swe_env", "swe", "swe-env"},
-			instead: "the environment prompts runs such rows with a reward of type script or program"},
+			instead: "the environment prompts runs such rows with a reward of type command or program"},
 		{title: "TauBench", names: []string{"taubench", "tau-bench"}},
 		{title: "hermes-agent's web research environment", names: []string{"web-research", "web_research_env"}, keys: []string{"efficiency_weight", "diversity_bonus"}},
 		{title: "hermes-agent's environment for on-policy distillation", names: []string{"agentic-opd", "agentic_opd_env", "opd"}, keys: []string{"prm_votes", "hint_max_tokens"}},
