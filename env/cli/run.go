@@ -83,7 +83,7 @@ type runFlags struct {
 	ResumeDir         resumeFlag `name:"resume" placeholder:"DIR" help:"Go on with the run in DIR, or in --run-dir: finished rollouts are kept, failed and missing ones run. Without --config and --environment the run's own configuration is taken, and flags change it."`
 	Resume            bool       `kong:"-"`
 	AllowConfigChange bool       `name:"allow-config-change" help:"With --resume: go on although settings changed that can affect results. The run is marked as mixed from both."`
-	Retry             []string   `name:"retry-outcome" placeholder:"OUTCOME" help:"With --resume: run again just the rollouts that ended so (sandbox_error, model_error, verifier_error, …; several with commas), in place of those that had no fair try [model_error,sandbox_error,cancelled]. Missing ones run in any case."`
+	Retry             []string   `name:"retry-outcome" placeholder:"OUTCOME" help:"With --resume: run again just the rollouts that ended so (sandbox_error, model_error, verifier_error, environment_error, …; several with commas), in place of those that had no fair try [model_error,sandbox_error,cancelled]. Missing ones run in any case."`
 	DryRun            bool       `name:"dry-run" help:"Say what would run, and run nothing."`
 	JSON              bool       `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
 	MetricsListen     string     `name:"metrics-listen" placeholder:"ADDRESS" help:"Let Prometheus fetch the run's figures at /metrics of this address while it goes on, such as 127.0.0.1:9464; a port alone is on the loopback interface."`
