@@ -8,20 +8,25 @@ import (
 	"github.com/hermes-env/hermes-env/env/config"
 )
 
-// PartialOracle is an Oracle without solutions for some of its items.
+// PartialOracle is an Oracle or AnswerOracle without solutions for some of its items.
 type PartialOracle interface {
-	Oracle
-	// HasSolution says whether Oracle can carry out the item's solution.
+	// HasSolution says whether the item's solution can be carried out.
 	HasSolution(item Item) bool
+}
+
+// HasOracle reports whether an environment has reference solutions.
+func HasOracle(e Environment) bool {
+	_, acts := e.(Oracle)
+	_, answers := e.(AnswerOracle)
+	return acts || answers
 }
 
 // HasSolution says whether an environment has a reference solution for an item.
 func HasSolution(e Environment, item Item) bool {
-	if p, ok := e.(PartialOracle); ok {
+	if p, ok := e.(PartialOracle); ok && HasOracle(e) {
 		return p.HasSolution(item)
 	}
-	_, ok := e.(Oracle)
-	return ok
+	return HasOracle(e)
 }
 
 // EvalItems yields what evaluate runs, in its order and with digests: the held-out

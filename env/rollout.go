@@ -360,6 +360,7 @@ func (r *Runner) settle(rec *trajectories.Rollout, result *agentloop.Result, sco
 
 func (r *Runner) classifyAgentFailure(ctx context.Context, rec *trajectories.Rollout, result *agentloop.Result, err error) {
 	var modelErr *model.Error
+	var replyErr *agentloop.ReplyError
 	switch {
 	case ctx.Err() != nil:
 		r.fail(rec, trajectories.OutcomeCancelled, classCancelled, context.Cause(ctx))
@@ -367,6 +368,8 @@ func (r *Runner) classifyAgentFailure(ctx context.Context, rec *trajectories.Rol
 		r.fail(rec, trajectories.OutcomeVerifierError, classOracle, err)
 	case r.opts.Agent == AgentForger && !toolcontext.IsInfrastructure(err):
 		r.fail(rec, trajectories.OutcomeVerifierError, ClassForgery, err)
+	case errors.As(err, &replyErr) && !toolcontext.IsInfrastructure(err):
+		_ = r.failEnvironment(rec, err) // the loop's error is the cause
 	case errors.As(err, &modelErr):
 		r.fail(rec, trajectories.OutcomeModelError, string(modelErr.Kind), err)
 	case result.StopReason == agentloop.StopModelError:

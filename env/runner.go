@@ -156,7 +156,7 @@ func New(opts Options) (*Runner, error) {
 		r.opts.Observer = silent{}
 	}
 	if opts.Agent == AgentOracle {
-		if _, ok := opts.Environment.(Oracle); !ok {
+		if !HasOracle(opts.Environment) {
 			return nil, fmt.Errorf("environment %s has no reference solution, so --agent oracle can't run it", opts.Environment.Name())
 		}
 	}

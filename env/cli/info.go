@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
 	"github.com/hermes-env/hermes-env/toolcontext/tools"
 )
@@ -94,9 +95,9 @@ type toolsCommand struct {
 	JSON bool `name:"json" help:"Print the definitions as they are sent to a model."`
 }
 
-// Run lists the built-in tools.
+// Run lists the built-in tools and those of the environments.
 func (c *toolsCommand) Run(s *session) error {
-	registry, err := tools.NewRegistry(tools.Builtin()...)
+	registry, err := tools.NewRegistry(append(tools.Builtin(), s.app.ownTools()...)...)
 	if err != nil {
 		return err
 	}
@@ -120,6 +121,30 @@ func (c *toolsCommand) Run(s *session) error {
 	fmt.Fprintf(s.app.Stdout, "\ntoolsets for env.enabled_toolsets: %s\ndistributions for env.distribution: %s\n",
 		strings.Join(registry.Toolsets(), ", "), strings.Join(tools.Distributions(), ", "))
 	return nil
+}
+
+// ownTools returns the tools that the environments have with their default settings. An
+// environment that needs settings to be built shows none.
+func (a *App) ownTools() []tools.Tool {
+	var list []tools.Tool
+	for _, d := range a.Environments {
+		cfg, err := config.Load(config.Options{Environments: a.configEnvironments(), Backends: backends(), WithoutKeys: true,
+			Flags: []config.Flag{{Name: "environment", Value: d.Name}, {Name: "agent", Value: config.AgentNop}}})
+		if err != nil {
+			continue
+		}
+		e, err := d.New(cfg.Env, cfg.Own)
+		if err != nil {
+			continue
+		}
+		if p, ok := e.(env.ToolProvider); ok {
+			list = append(list, p.Tools()...)
+		}
+		if c, ok := e.(env.Closer); ok {
+			_ = c.Close() // nothing was set up
+		}
+	}
+	return list
 }
 
 type versionCommand struct{}

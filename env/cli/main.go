@@ -49,7 +49,7 @@ func Main(environments ...env.Definition) {
 	}
 	signals, stop := notifySignals()
 	app := App{
-		Command: startedAs(os.Args[0]), Environments: environments, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Name: programName(os.Args[0]), Command: startedAs(os.Args[0]), Environments: environments, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.LookupEnv, Signals: signals, exposed: exposed,
 	}
 	code := app.Run(context.Background(), os.Args[1:])
@@ -60,6 +60,11 @@ func Main(environments ...env.Definition) {
 // isKeyFlag reports whether the value of a flag is a key: --openai.api_key, --api-key.
 func isKeyFlag(name string) bool {
 	return strings.HasSuffix(strings.ReplaceAll(name, "-", "_"), "api_key")
+}
+
+// programName is how the program calls itself: by the name of its file.
+func programName(path string) string {
+	return strings.TrimSuffix(filepath.Base(path), ".exe")
 }
 
 // startedAs returns what a user typed to start the program, so that hints can be

@@ -68,7 +68,7 @@ func (c *serveCommand) check(s *session, cfg *config.Resolved) error {
 		return errors.New("--allow-config-change acts on an earlier session: add --resume and --run-dir")
 	}
 	if c.APIStateDir != "" && !c.EmbeddedAPI {
-		return errors.New("--api-state-dir is about the server of --embedded-api; a server of its own is told with `hermes-env api --state-dir`")
+		return fmt.Errorf("--api-state-dir is about the server of --embedded-api; a server of its own is told with `%s api --state-dir`", s.name)
 	}
 	if c.TokenEnv != "" {
 		if _, err := apiToken(s.app, c.TokenEnv); err != nil {
