@@ -109,3 +109,12 @@ func TestRunner_ServesTheSubsetAgainAndAgain(t *testing.T) {
 	}
 	require.Equal(t, map[int]string{0: "item-0", 1: "item-1", 2: "item-0", 3: "item-1", 4: "item-0"}, items)
 }
+
+func TestRunner_NamesToolsetsOfADistributionThatAreNotHereOnce(t *testing.T) {
+	h := newHarness(t, modeltest.Always(modeltest.Text("x")))
+	h.change = func(o *env.Options) { o.Config.Distribution = "reasoning" }
+	_, _, err := h.run(t.Context(), config.Process, &counting{items: 3})
+	require.NoError(t, err)
+	require.Len(t, h.observer.warnings, 1)
+	require.Contains(t, h.observer.warnings[0], "env.distribution reasoning has toolsets without tools here, which are left out: moa, web")
+}

@@ -111,3 +111,20 @@ func TestLoad_TakesANullAddressAsTheDefault(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "https://api.openai.com/v1", r.Servers[0].BaseURL)
 }
+
+func TestLoad_ADistributionReplacesTheEnvironmentsToolsets(t *testing.T) {
+	o := options()
+	o.Environments = []Environment{{Name: "bench", Defaults: func(c *Config) { c.Env.EnabledToolsets = []string{"terminal"} }}}
+	r, err := loadText(t, o, "environment: bench\nenv: {distribution: default}\n"+server)
+	require.NoError(t, err)
+	require.Nil(t, r.Env.EnabledToolsets)
+	_, err = loadText(t, o, "environment: bench\nenv: {distribution: default, enabled_toolsets: [file]}\n"+server)
+	require.ErrorContains(t, err, "can't be combined with env.enabled_toolsets")
+}
+
+func TestLoad_WarnsOfServersOfDifferentModels(t *testing.T) {
+	r, err := loadText(t, options(), "environment: terminal-test\nopenai:\n- {base_url: 'http://h1/v1', model_name: a}\n- {base_url: 'http://h2/v1', model_name: b}\n")
+	require.NoError(t, err)
+	require.Len(t, r.Warnings, 1)
+	require.Contains(t, r.Warnings[0], `openai[1].model_name: "b" is another model than "a"`)
+}

@@ -24,6 +24,10 @@ func (l *loader) ok(fields ...string) bool {
 
 func (l *loader) validate() {
 	e := &l.config.Env
+	if e.Distribution != "" && l.origins["env.enabled_toolsets"].Kind == FromEnvironment {
+		e.EnabledToolsets = nil // as in the original, what is asked for wins over the environment's default
+		l.origins["env.enabled_toolsets"] = l.origins["env.distribution"]
+	}
 	if e.Distribution != "" && e.EnabledToolsets != nil && l.ok("env.distribution", "env.enabled_toolsets") {
 		l.reject("env.distribution", fmt.Sprintf("can't be combined with env.enabled_toolsets (%s); set one of the two to null", l.origins["env.enabled_toolsets"]))
 	}
@@ -84,9 +88,22 @@ func (l *loader) validate() {
 		}
 		l.validatePrices(&l.config.Servers[i], path)
 	}
+	l.warnOfModels()
 	if l.config.Agent == AgentModel && len(l.config.Servers) == 0 && l.ok("openai", "agent") && !l.unread() {
 		l.report.at(Origin{}, "openai", "no model server; add an openai section with base_url and model_name to the config file, "+
 			"or pass --openai.base_url and --openai.model_name (or --agent oracle to run the reference solutions)")
+	}
+}
+
+// warnOfModels warns if the servers have different models: each rollout's requests may go
+// to any of them.
+func (l *loader) warnOfModels() {
+	for i, s := range l.config.Servers {
+		if first := l.config.Servers[0].ModelName; s.ModelName != first && s.ModelName != "" && first != "" {
+			path := fmt.Sprintf("openai[%d].model_name", i)
+			l.report.warn(l.origins[path], path, fmt.Sprintf("%s is another model than %s: any of the servers may answer, even within a rollout, and records name all of them", quoteShort(s.ModelName), quoteShort(first)))
+			return
+		}
 	}
 }
 
