@@ -38,7 +38,21 @@ type Config struct {
 	// GraceTurn grants one more model call without tools when a turn limit is
 	// hit, so that the model can state its answer.
 	GraceTurn bool
+
+	// Reply, if not nil, is asked after an answer that would end the conversation: the
+	// messages it returns go on with it, none ends it. Its error ends the loop as a
+	// *ReplyError.
+	Reply func(ctx context.Context, soFar *Result) ([]chat.Message, error)
 }
+
+// ReplyError is a failure of Config.Reply.
+type ReplyError struct{ Err error }
+
+// Error returns the text for people.
+func (e *ReplyError) Error() string { return "reply to the agent: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *ReplyError) Unwrap() error { return e.Err }
 
 // errTimeLimit is the cause of the loop's own deadline, told apart from the caller's.
 var errTimeLimit = errors.New("time limit of the rollout reached")
@@ -104,10 +118,38 @@ func Run(ctx context.Context, cfg Config, messages []chat.Message) (*Result, err
 		if err != nil {
 			return l.result, l.fail(ctx, err)
 		}
+		if !done {
+			continue
+		}
+		if done, err = l.reply(ctx); err != nil {
+			return l.result, l.fail(ctx, err)
+		}
 		if done {
 			return l.result, nil
 		}
 	}
+}
+
+// reply goes on with the conversation after an answer if Config.Reply has messages.
+func (l *loop) reply(ctx context.Context) (done bool, err error) {
+	if l.cfg.Reply == nil || !l.result.FinishedNaturally {
+		return true, nil
+	}
+	messages, err := l.cfg.Reply(ctx, l.result)
+	if err != nil {
+		return true, &ReplyError{err}
+	}
+	if len(messages) == 0 {
+		return true, nil
+	}
+	l.result.FinishedNaturally = false
+	if reason := l.stop(); reason != "" {
+		l.result.StopReason = reason
+		return true, nil
+	}
+	l.result.StopReason = ""
+	l.result.Messages = append(l.result.Messages, messages...)
+	return false, nil
 }
 
 func (l *loop) stop() StopReason {

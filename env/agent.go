@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hermes-env/hermes-env/agentloop"
@@ -62,6 +63,11 @@ func (r *Runner) act(ctx context.Context, rollout string, item Item, stored *tra
 		ParallelTools: c.ParallelToolCalls,
 		GraceTurn:     c.GraceTurn,
 	}
+	if l.reply != nil {
+		cfg.Reply = func(ctx context.Context, soFar *agentloop.Result) ([]chat.Message, error) {
+			return l.reply(ctx, soFar, tc)
+		}
+	}
 	return agentloop.Run(ctx, cfg, messages)
 }
 
@@ -90,9 +96,16 @@ func shorter(a, b time.Duration) time.Duration {
 var errRolloutTimeout = errors.New("the time limit of the rollout is reached")
 
 func (r *Runner) actOracle(ctx context.Context, l leg, limit time.Duration, messages []chat.Message, tc *toolcontext.Context) (*agentloop.Result, error) {
-	result, err := r.actInPlace(ctx, l.oracle, limit, messages, tc)
+	answer := ""
+	result, err := r.actInPlace(ctx, func(ctx context.Context, tc *toolcontext.Context) (err error) {
+		answer, err = l.oracle(ctx, tc)
+		return err
+	}, limit, messages, tc)
 	if err != nil {
 		return result, fmt.Errorf("reference solution: %w", err)
+	}
+	if answer != "" && result.FinishedNaturally {
+		result.Messages = append(slices.Clone(result.Messages), chat.Assistant(answer, ""))
 	}
 	return result, nil
 }

@@ -7,6 +7,9 @@ import "github.com/hermes-env/hermes-env/env/config"
 type Definition struct {
 	Name        string
 	Description string // one sentence
+	// Aliases are names that users may know it by, to suggest the right one and to
+	// recognise configuration files that name none; optional.
+	Aliases []string
 	// Replay is the script of the embedded model that demonstrates the
 	// environment without a model; nil when it has none.
 	Replay []byte

@@ -56,6 +56,27 @@ type Oracle interface {
 	Oracle(ctx context.Context, item Item, tc *toolcontext.Context) error
 }
 
+// AnswerOracle is an Oracle whose solution, or a part of it, is the text of an answer: for
+// environments that score what the agent says. OracleAnswer does what has to be done in
+// the sandbox and returns the answer, which ends the conversation as a model's would; ""
+// adds none. An environment that has it needs no Oracle.
+type AnswerOracle interface {
+	OracleAnswer(ctx context.Context, item Item, tc *toolcontext.Context) (string, error)
+}
+
+// Responder replies to the agent's answers: a user that is played, a game, a check with
+// another try. Respond is called after each answer without tool calls, with all that
+// happened so far; the messages it returns go on with the conversation, none ends it and
+// leads to Reward. The limits of a rollout end it too. An error ends the rollout as an
+// environment_error, or as a sandbox_error if a method of tc failed because the sandbox
+// did.
+//
+// Respond is called from many goroutines at once. What it has to remember of a rollout is
+// in soFar.Messages and in the sandbox; a value of the environment would be shared.
+type Responder interface {
+	Respond(ctx context.Context, item Item, soFar *agentloop.Result, tc *toolcontext.Context) ([]chat.Message, error)
+}
+
 // ToolProvider adds tools of its own to the built-in ones.
 type ToolProvider interface {
 	Tools() []tools.Tool

@@ -74,7 +74,7 @@ func (r *Runner) planned() int {
 		return r.plannedSelection()
 	}
 	if s, ok := r.opts.Environment.(Sizer); ok && s.EvalSize() >= 0 {
-		return s.EvalSize() * r.opts.Config.Attempts
+		return SubsetOf(r.opts.Config).size(s.EvalSize()) * r.opts.Config.Attempts
 	}
 	return -1
 }
@@ -83,13 +83,16 @@ func (r *Runner) planned() int {
 func (r *Runner) plannedGroups() int {
 	steps := r.opts.Config.TotalSteps
 	if s, ok := r.opts.Environment.(TrainSizer); ok {
-		n := s.TrainSize()
+		n := SubsetOf(r.opts.Config).size(s.TrainSize())
 		if n < 0 && steps >= UnlimitedSteps {
 			return -1
 		}
 		if n >= 0 {
 			steps = min(steps, n)
 		}
+	}
+	if most := SubsetOf(r.opts.Config).Bound(); most > 0 {
+		steps = min(steps, most)
 	}
 	return steps * r.opts.Config.GroupSize
 }
@@ -128,7 +131,7 @@ func (r *Runner) groups(ctx context.Context) iter.Seq2[*group, error] {
 		number := 0
 		defer func() { r.yielded = number * size }()
 		skipped := make(map[string]bool) // items left out in a row
-		for item, err := range items(ctx, r.opts.Environment, r.opts.Mode) {
+		for item, err := range SubsetOf(r.opts.Config).items(ctx, r.opts.Environment, r.opts.Mode) {
 			if err == nil {
 				err = item.fillDigest()
 			}
@@ -177,9 +180,9 @@ func (r *Runner) stepOf(item Item, number int) int {
 // is one, else what NextItem hands out.
 func items(ctx context.Context, e Environment, mode config.Mode) iter.Seq2[Item, error] {
 	evaluate := mode == config.Evaluate
-	seen := make(map[string]bool)
 	if held, ok := e.(Evaluator); ok && evaluate {
 		return func(yield func(Item, error) bool) {
+			seen := make(map[string]bool)
 			for item, err := range held.EvalItems(ctx) {
 				if err == nil && seen[item.ID] {
 					err = fmt.Errorf("the id %q occurs twice in the held-out set", item.ID)
@@ -192,6 +195,7 @@ func items(ctx context.Context, e Environment, mode config.Mode) iter.Seq2[Item,
 		}
 	}
 	return func(yield func(Item, error) bool) {
+		seen := make(map[string]bool)
 		empty := true // the present pass
 		for {
 			item, err := e.NextItem(ctx)

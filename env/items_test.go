@@ -55,7 +55,7 @@ func TestEvalItemsYieldsEveryItemOnceWithItsDigest(t *testing.T) {
 	for name, e := range map[string]env.Environment{"held out": &counting{items: 3}, "handed out for ever": &withoutEnd{&circling{}}} {
 		t.Run(name, func(t *testing.T) {
 			ids := map[string]bool{}
-			for item, err := range env.EvalItems(t.Context(), e) {
+			for item, err := range env.EvalItems(t.Context(), e, env.Subset{}) {
 				require.NoError(t, err)
 				require.Contains(t, item.Digest, "sha256:")
 				require.False(t, ids[item.ID])

@@ -66,6 +66,9 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 		if p := recover(); p != nil {
 			cause = fmt.Errorf("panic in %s: %v", phase, p)
 			rec.Outcome = trajectories.OutcomeVerifierError
+			if phase == classEnvironment {
+				rec.Outcome, cause = trajectories.OutcomeEnvironmentError, fmt.Errorf("environment %s: panic: %v", r.opts.Environment.Name(), p)
+			}
 			rec.Error = &trajectories.Failure{Class: classPanic, Message: cause.Error() + "\n" + firstLines(string(debug.Stack()), 24)}
 			rec.Score, rec.Passed = nil, nil
 		}
@@ -77,14 +80,12 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 
 	if d, ok := r.opts.Environment.(Describer); ok {
 		if rec.Metadata, err = metadata(d.Describe(item), nil, nil); err != nil {
-			r.fail(rec, trajectories.OutcomeVerifierError, classEnvironment, err)
-			return rec, err
+			return rec, r.failEnvironment(rec, err)
 		}
 	}
 	legs, err := r.legs(item)
 	if err != nil {
-		r.fail(rec, trajectories.OutcomeVerifierError, classEnvironment, err)
-		return rec, err
+		return rec, r.failEnvironment(rec, err)
 	}
 	if list := r.forgeries(item); a.attempt < len(list) {
 		f := list[a.attempt]
@@ -104,8 +105,7 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 	defer finish()
 	spec, err := r.sandboxSpec(item, rec.ID)
 	if err != nil {
-		r.fail(rec, trajectories.OutcomeVerifierError, classEnvironment, err)
-		return rec, err
+		return rec, r.failEnvironment(rec, err)
 	}
 	tc, err := r.newContext(spec, a.group.toolset, userTask(legs[0].Prompt))
 	if err != nil {
@@ -360,6 +360,7 @@ func (r *Runner) settle(rec *trajectories.Rollout, result *agentloop.Result, sco
 
 func (r *Runner) classifyAgentFailure(ctx context.Context, rec *trajectories.Rollout, result *agentloop.Result, err error) {
 	var modelErr *model.Error
+	var replyErr *agentloop.ReplyError
 	switch {
 	case ctx.Err() != nil:
 		r.fail(rec, trajectories.OutcomeCancelled, classCancelled, context.Cause(ctx))
@@ -367,6 +368,8 @@ func (r *Runner) classifyAgentFailure(ctx context.Context, rec *trajectories.Rol
 		r.fail(rec, trajectories.OutcomeVerifierError, classOracle, err)
 	case r.opts.Agent == AgentForger && !toolcontext.IsInfrastructure(err):
 		r.fail(rec, trajectories.OutcomeVerifierError, ClassForgery, err)
+	case errors.As(err, &replyErr) && !toolcontext.IsInfrastructure(err):
+		_ = r.failEnvironment(rec, err) // the loop's error is the cause
 	case errors.As(err, &modelErr):
 		r.fail(rec, trajectories.OutcomeModelError, string(modelErr.Kind), err)
 	case result.StopReason == agentloop.StopModelError:
@@ -394,6 +397,13 @@ func (r *Runner) classifyRewardFailure(ctx context.Context, rec *trajectories.Ro
 	default:
 		r.failUnlessCancelled(ctx, rec, trajectories.OutcomeVerifierError, classVerifier, err)
 	}
+}
+
+// failEnvironment records that the environment made nothing to run of the item.
+func (r *Runner) failEnvironment(rec *trajectories.Rollout, err error) error {
+	err = fmt.Errorf("environment %s: %w", r.opts.Environment.Name(), err)
+	r.fail(rec, trajectories.OutcomeEnvironmentError, classEnvironment, err)
+	return err
 }
 
 func (r *Runner) failUnlessCancelled(ctx context.Context, rec *trajectories.Rollout, outcome trajectories.Outcome, class string, err error) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -123,11 +124,12 @@ type Runner struct {
 	ahead     *prefetch
 	now       func() time.Time
 
-	stepItems  map[int]string // process: the item each recorded step had
-	itemSteps  map[string]int // process: the step each item has, where items are known by their content
-	nextStep   int            // of the next item that has none
-	yielded    int            // rollouts in the groups handed out so far
-	itemsEnded bool           // there are no more
+	stepItems     map[int]string // process: the item each recorded step had
+	itemSteps     map[string]int // process: the step each item has, where items are known by their content
+	nextStep      int            // of the next item that has none
+	yielded       int            // rollouts in the groups handed out so far
+	toolsetsNamed bool           // toolsets that are not here have been warned of
+	itemsEnded    bool           // there are no more
 
 	groupMemory *groupMemory // nil when the run makes no groups
 
@@ -156,7 +158,7 @@ func New(opts Options) (*Runner, error) {
 		r.opts.Observer = silent{}
 	}
 	if opts.Agent == AgentOracle {
-		if _, ok := opts.Environment.(Oracle); !ok {
+		if !HasOracle(opts.Environment) {
 			return nil, fmt.Errorf("environment %s has no reference solution, so --agent oracle can't run it", opts.Environment.Name())
 		}
 	}
@@ -352,6 +354,7 @@ func (r *Runner) execute(ctx context.Context) error {
 			trouble = err
 			break
 		}
+		r.warnOfToolsets(resolution.Skipped)
 		g.toolset, g.toolsets = resolution.Toolset, resolution.Toolsets
 		g.pending.Store(int64(len(todo)))
 		r.ahead.announce(g, len(todo))
@@ -368,6 +371,15 @@ func (r *Runner) execute(ctx context.Context) error {
 		}
 	}
 	return trouble
+}
+
+// warnOfToolsets says once which toolsets of the distribution have no tools here.
+func (r *Runner) warnOfToolsets(skipped []string) {
+	if len(skipped) == 0 || r.toolsetsNamed {
+		return
+	}
+	r.toolsetsNamed = true
+	r.opts.Observer.Warn(fmt.Sprintf("env.distribution %s has toolsets without tools here, which are left out: %s", r.opts.Config.Distribution, strings.Join(skipped, ", ")))
 }
 
 // pending is a group whose attempts have not been started.

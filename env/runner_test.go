@@ -443,13 +443,13 @@ func TestTheEnvironmentsOwnFailuresStayWithTheirRollout(t *testing.T) {
 				return nil, errors.New("no field named prompt")
 			}
 			return []chat.Message{chat.User("x")}, nil
-		}}, trajectories.OutcomeVerifierError, "environment"},
+		}}, trajectories.OutcomeEnvironmentError, "environment"},
 		"prompt panics": {&counting{prompt: func(item env.Item) ([]chat.Message, error) {
 			if item.ID == "item-1" {
 				panic("nil map")
 			}
 			return []chat.Message{chat.User("x")}, nil
-		}}, trajectories.OutcomeVerifierError, "panic"},
+		}}, trajectories.OutcomeEnvironmentError, "panic"},
 		"sandbox can't be made": {&counting{
 			spec: func(item env.Item) (sandbox.Spec, error) {
 				if item.ID == "item-1" {

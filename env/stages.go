@@ -112,8 +112,9 @@ type leg struct {
 	Stage
 	staged bool
 	client model.Client // who acts, nil without a model
-	oracle func(context.Context, *toolcontext.Context) error
-	forge  func(context.Context, *toolcontext.Context) error // for AgentForger
+	oracle func(context.Context, *toolcontext.Context) (answer string, err error)
+	reply  func(context.Context, *agentloop.Result, *toolcontext.Context) ([]chat.Message, error) // nil: answers end the stage
+	forge  func(context.Context, *toolcontext.Context) error                                      // for AgentForger
 	reward func(context.Context, *agentloop.Result, *toolcontext.Context) (Score, error)
 }
 
@@ -137,8 +138,11 @@ func (r *Runner) legs(item Item) ([]leg, error) {
 		if limiter, ok := e.(Limiter); ok {
 			l.Limits = limiter.Limits(item)
 		}
-		if o, ok := e.(Oracle); ok {
-			l.oracle = func(ctx context.Context, tc *toolcontext.Context) error { return o.Oracle(ctx, item, tc) }
+		l.oracle = r.itemOracle(item)
+		if responder, ok := e.(Responder); ok {
+			l.reply = func(ctx context.Context, soFar *agentloop.Result, tc *toolcontext.Context) ([]chat.Message, error) {
+				return responder.Respond(ctx, item, soFar, tc)
+			}
 		}
 		l.reward = func(ctx context.Context, result *agentloop.Result, tc *toolcontext.Context) (Score, error) {
 			return e.Reward(ctx, item, result, tc)
@@ -160,20 +164,30 @@ func (r *Runner) legs(item Item) ([]leg, error) {
 	return legs, nil
 }
 
-func (r *Runner) stageOracle(item Item, stage int) func(context.Context, *toolcontext.Context) error {
-	if s, ok := r.opts.Environment.(StageOracle); ok {
-		return func(ctx context.Context, tc *toolcontext.Context) error { return s.OracleStage(ctx, item, stage, tc) }
-	}
-	o, ok := r.opts.Environment.(Oracle)
-	if !ok {
-		return nil
-	}
-	return func(ctx context.Context, tc *toolcontext.Context) error {
-		if stage > 0 {
-			return nil
+// itemOracle returns what carries out an item's solution, nil without one.
+func (r *Runner) itemOracle(item Item) func(context.Context, *toolcontext.Context) (string, error) {
+	switch o := r.opts.Environment.(type) {
+	case AnswerOracle:
+		return func(ctx context.Context, tc *toolcontext.Context) (string, error) {
+			return o.OracleAnswer(ctx, item, tc)
 		}
-		return o.Oracle(ctx, item, tc)
+	case Oracle:
+		return func(ctx context.Context, tc *toolcontext.Context) (string, error) { return "", o.Oracle(ctx, item, tc) }
 	}
+	return nil
+}
+
+func (r *Runner) stageOracle(item Item, stage int) func(context.Context, *toolcontext.Context) (string, error) {
+	if s, ok := r.opts.Environment.(StageOracle); ok {
+		return func(ctx context.Context, tc *toolcontext.Context) (string, error) {
+			return "", s.OracleStage(ctx, item, stage, tc)
+		}
+	}
+	whole := r.itemOracle(item)
+	if whole == nil || stage == 0 {
+		return whole
+	}
+	return func(context.Context, *toolcontext.Context) (string, error) { return "", nil }
 }
 
 // withSystemPrompt puts the configured system prompt first unless the environment

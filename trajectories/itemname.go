@@ -14,26 +14,39 @@ import (
 // of any data set apart, and to find one by.
 const digestDigits = 12
 
+// maxIDRunes is how much of an id people are shown.
+const maxIDRunes = 60
+
 // ShortItemID is an item's id for people. Items that are known by their content have a
 // digest for an id, which is cut; what follows it ("#2", of a row that occurs twice)
-// stays. Other ids are returned as they are, quoted where they hold what a terminal obeys
-// or doesn't show.
+// stays. Of other ids long ones lose their middle. They are quoted where they hold what a
+// terminal obeys or doesn't show.
 func ShortItemID(id string) string {
 	digits, found := strings.CutPrefix(id, "sha256:")
 	if !found {
 		if hidden := func(r rune) bool { return !unicode.IsPrint(r) }; strings.ContainsFunc(id, hidden) {
-			return strconv.Quote(id)
+			return shortened(strconv.Quote(id))
 		}
-		return id
+		return shortened(id)
 	}
 	n := 0
 	for n < len(digits) && strings.IndexByte("0123456789abcdef", digits[n]) >= 0 {
 		n++
 	}
 	if n != 64 {
-		return id
+		return shortened(id)
 	}
 	return "sha256:" + digits[:digestDigits] + "…" + digits[n:]
+}
+
+// shortened cuts the middle out of a long id: both ends may tell items apart.
+func shortened(id string) string {
+	runes := []rune(id)
+	if len(runes) <= maxIDRunes {
+		return id
+	}
+	const end = maxIDRunes / 3
+	return string(runes[:maxIDRunes-end-1]) + "…" + string(runes[len(runes)-end:])
 }
 
 // ItemName is an item's id for people, after the number of its row where the id says

@@ -13,14 +13,19 @@ const (
 	OutcomeModelError    Outcome = "model_error"    // the endpoint failed after retries
 	OutcomeSandboxError  Outcome = "sandbox_error"  // image, container or transport
 	OutcomeVerifierError Outcome = "verifier_error" // the verifier crashed, timed out or left no reward
-	OutcomeCancelled     Outcome = "cancelled"      // a signal, or a run told to stop at its first failure
+
+	// OutcomeEnvironmentError is that of a rollout that could not start: the environment
+	// made no prompt, sandbox or stages of the item.
+	OutcomeEnvironmentError Outcome = "environment_error"
+
+	OutcomeCancelled Outcome = "cancelled" // a signal, or a run told to stop at its first failure
 )
 
 // Outcomes lists every outcome in the order reports show them.
 func Outcomes() []Outcome {
 	return []Outcome{
 		OutcomeScored, OutcomeLimit, OutcomeAgentError, OutcomeModelError,
-		OutcomeSandboxError, OutcomeVerifierError, OutcomeCancelled,
+		OutcomeSandboxError, OutcomeVerifierError, OutcomeEnvironmentError, OutcomeCancelled,
 	}
 }
 

@@ -198,7 +198,7 @@ func TestSupersededRolloutsMoveAndRunAgain(t *testing.T) {
 	n, err = run.Supersede(again)
 	require.NoError(t, err)
 	require.Zero(t, n)
-	require.Equal(t, 3, run.Len())
+	require.Equal(t, 4, run.Len())
 	checkAgreement(t, dir)
 	require.Len(t, readLines(t, filepath.Join(dir, supersededFile)), 4)
 
@@ -217,7 +217,7 @@ func TestSupersededRolloutsMoveAndRunAgain(t *testing.T) {
 
 	resumed := mustResume(t, dir)
 	require.Empty(t, resumed.Repairs(), "superseded lines with the id of a new one stay")
-	require.Equal(t, 4, resumed.Len())
+	require.Equal(t, 5, resumed.Len())
 	require.NoError(t, resumed.Close(StatusDone))
 	require.Len(t, readLines(t, filepath.Join(dir, supersededFile)), 4)
 }

@@ -132,6 +132,8 @@ func TestOutcomesSayWhatMayHappenToThem(t *testing.T) {
 		OutcomeSandboxError:  {false, true, false},
 		OutcomeVerifierError: {false, false, true},
 		OutcomeCancelled:     {false, true, false},
+
+		OutcomeEnvironmentError: {false, false, false},
 	} {
 		require.Equal(t, want, [3]bool{outcome.Scored(), outcome.Retryable(), outcome.Trained()}, outcome)
 		parsed, err := ParseOutcome(string(outcome))
@@ -139,7 +141,7 @@ func TestOutcomesSayWhatMayHappenToThem(t *testing.T) {
 		require.Equal(t, outcome, parsed)
 		require.Contains(t, Outcomes(), outcome)
 	}
-	require.Len(t, Outcomes(), 7)
+	require.Len(t, Outcomes(), 8)
 }
 
 func TestNumbersAlwaysReadAsFloatingPoint(t *testing.T) {

@@ -191,13 +191,16 @@ func (t *throttle) refill(now time.Time) {
 		if !t.about.limited && t.about.policy != RefusalsPause {
 			grown = now.Sub(p.at).Seconds() / liftDoubling
 		}
-		if after > before && !t.about.trial.on {
+		// A bucket that runs over held nothing back: nothing is learned from that time.
+		idle := p.level+now.Sub(p.at).Seconds()*p.perSecond > p.capacity+1
+		if after > before && !t.about.trial.on && !(idle && t.about.limited) {
 			p.perSecond *= math.Exp2(min(grown, 64))
 			p.capacity = max(1, p.perSecond*paceBurst)
 		}
 		p.refill(now)
 		if p.perSecond > 1e6 { // grown beyond what any limit could mean
 			*p = bucket{}
+			t.about.limited = false
 		}
 	}
 }
@@ -228,6 +231,7 @@ func (t *throttle) end() {
 	t.inFlight--
 	t.interval.ended++
 	t.episode.ended++
+	t.about.ended++
 }
 
 // correct replaces what a request was thought to cost by what it cost.
@@ -286,6 +290,10 @@ func (t *throttle) refuse(now time.Time, epoch uint64, asked time.Duration) (alo
 			asked = backoff
 		}
 		t.settling = true
+		t.about.paced = tally{}
+		if t.about.cuts == 0 {
+			t.about.first = t.pace.perSecond
+		}
 	}
 	if until := now.Add(asked); until.After(t.until) {
 		t.until = until
@@ -324,7 +332,11 @@ func (t *throttle) settle(now time.Time) {
 	// At both ends of the interval the server's own bucket was empty, so that what it
 	// took in between is the rate it allows.
 	if n, elapsed := t.interval.taken(), now.Sub(t.since); n >= leastSample && elapsed >= leastInterval {
-		rate := max(float64(n)/elapsed.Seconds(), paceCut*t.pace.perSecond)
+		taken := float64(n) / elapsed.Seconds()
+		if n >= trialSample && t.measured > 0 { // the first one has what the server had saved up
+			t.about.taken = taken
+		}
+		rate := max(taken/(1-t.about.base()), paceCut*t.pace.perSecond)
 		t.pace = bucket{perSecond: rate, capacity: max(1, rate*paceBurst), level: 1, at: now}
 		t.since, t.interval = now, tally{}
 		t.measured++

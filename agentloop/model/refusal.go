@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -36,10 +37,17 @@ const (
 	// firstTrial is after how many single refusals the first trial begins, mostTrial the
 	// longest distance: it doubles with each trial that finds no rate.
 	firstTrial, mostTrial = 8, 4096
-	// firstCuts is after how many cuts the first trial of a known rate begins.
-	firstCuts = 4
-	// frequentCuts is the mean time between cuts above which they cost too little for a trial.
-	frequentCuts = 5 * time.Second
+	// firstCuts is after how many cuts the first trial of a known rate begins, mostCuts the
+	// longest distance: it doubles with each trial that finds what was known.
+	firstCuts, mostCuts = 2, 16
+	// knownTrial is how many requests a trial of a known rate takes, and knownSeconds how long
+	// it takes at most.
+	knownTrial, knownSeconds = 100, 10
+	// trialSample is how many requests the rate of such a trial is measured over at least: it
+	// must be below what the server takes.
+	trialSample = 20
+	// toleranceSample is over how many requests refusals at a known rate are counted.
+	toleranceSample = 200
 	// liftDoubling is how long the last pace takes to double when a trial has found that
 	// refusals don't depend on it.
 	liftDoubling = 2.0 // seconds
@@ -69,13 +77,38 @@ type refusals struct {
 	limited bool  // a rate is known to be exceeded at times
 	recent  tally // about the last requests while it is not
 	share   float64
-	sent    int       // requests since the last trial
-	single  int       // of them refused
-	every   int       // after how many the next one begins
-	cuts    int       // since the last trial of a known rate
-	per     int       // after how many the next one begins
-	cutting time.Time // when the first of them was counted
+	sent    int     // requests since the last trial
+	single  int     // of them refused
+	ended   int     // requests since the last trial that the server took
+	every   int     // after how many the next one begins
+	cuts    int     // since the last trial of a known rate
+	per     int     // after how many the next one begins
+	taken   float64 // requests a second that the server took before the last cut
+	first   float64 // the pace before the first cut since the last trial
+	paced   tally   // at a known rate, since the last cut
+	apart   tally   // in trials: refusals that don't depend on the rate
 	trial   trial
+}
+
+// base is the share of requests that are refused at any rate, as trials have shown.
+func (r *refusals) base() float64 {
+	return min(refusedShare, float64(r.apart.refused)/float64(max(1, r.apart.sent)))
+}
+
+// tolerated returns how many of n requests at a known rate may be refused before the rate
+// is taken to be exceeded: one, and what the base makes likely.
+func (r *refusals) tolerated(n int) float64 {
+	likely := r.base() * float64(n)
+	return 1 + likely + 2*math.Sqrt(likely)
+}
+
+// learn adds the result of a trial to what is known of the base.
+func (r *refusals) learn(sent, refused int) {
+	if r.apart.sent > 2*knownTrial {
+		r.apart.sent, r.apart.refused = r.apart.sent/2, r.apart.refused/2
+	}
+	r.apart.sent += sent
+	r.apart.refused += refused
 }
 
 // trial is a time in which requests go out more slowly.
@@ -86,8 +119,8 @@ type trial struct {
 	epoch         uint64    // of those
 	window        int       // before it
 	paced         bool      // there was a pace before it
-	rate          float64
-	need          int // requests
+	rate          float64   // that holds afterwards
+	need          int       // requests
 	sent, refused int
 }
 
@@ -109,6 +142,9 @@ func (t *throttle) count(now time.Time) {
 		r.trial.sent++
 	}
 	r.sent++
+	if r.paced.sent++; r.paced.sent > toleranceSample {
+		r.paced.sent, r.paced.refused = r.paced.sent/2, r.paced.refused/2
+	}
 	r.recent.sent++
 	if r.recent.sent >= 2*max(recentSample, t.inFlight) {
 		r.recent.sent, r.recent.refused = r.recent.sent/2, r.recent.refused/2
@@ -130,14 +166,21 @@ func (t *throttle) alone(now time.Time, epoch uint64) bool {
 	r.recent.refused++
 	if r.trial.on {
 		if r.trial.sent > 0 && epoch == r.trial.epoch {
-			if r.trial.refused++; r.trial.refused > trialReal {
+			if r.trial.refused++; !r.limited && r.trial.refused > trialReal {
 				t.endTrial(now)
 			}
 		}
 		return true
 	}
-	if r.limited || t.paused(now) {
+	if t.paused(now) {
 		return false
+	}
+	if r.limited {
+		if t.pace.perSecond == 0 {
+			return false
+		}
+		r.paced.refused++
+		return float64(r.paced.refused) <= r.tolerated(r.paced.sent)
 	}
 	if float64(r.recent.refused) > r.share*float64(r.recent.sent) {
 		// A pause may be all it takes: only several refusals show that there is a rate.
@@ -146,7 +189,9 @@ func (t *throttle) alone(now time.Time, epoch uint64) bool {
 	}
 	r.single++
 	if r.single >= r.every {
-		t.beginTrial(now, float64(r.single)/float64(max(1, r.sent)), t.accepted(now))
+		if rate := t.accepted(now); rate > 0 {
+			t.beginTrial(now, float64(r.single)/float64(max(1, r.sent)), rate, rate)
+		}
 	}
 	return true
 }
@@ -160,33 +205,36 @@ func (t *throttle) accepted(now time.Time) float64 {
 	return float64(n) / elapsed.Seconds()
 }
 
-// beginTrial slows requests down. share is that of the refused requests, rate what the
-// server took in a second.
-func (t *throttle) beginTrial(now time.Time, share, rate float64) {
-	if rate == 0 {
-		return
-	}
+// beginTrial slows requests down. share is that of the refused requests, taken what the
+// server took in a second, and rate the one that holds afterwards.
+func (t *throttle) beginTrial(now time.Time, share, taken, rate float64) {
 	r := &t.about
 	paced := t.pace.perSecond > 0
-	slow := trialPace * rate
+	slow := trialPace * taken
 	t.pace = bucket{perSecond: slow, capacity: max(1, slow*paceBurst), level: 1, at: now}
-	need := int(trialRefusals / max(share, trialRefusals/longestTrial))
-	r.trial = trial{on: true, counts: now.Add(trialWarmup), flying: t.inFlight, window: t.window, paced: paced, rate: rate, need: max(leastTrial, need)}
+	need := max(leastTrial, int(trialRefusals/max(share, trialRefusals/longestTrial)))
+	flying := t.inFlight
+	if r.limited {
+		flying = 0 // a pause has just ended
+		need = max(leastTrial, min(knownTrial, int(knownSeconds*slow)))
+	}
+	r.trial = trial{on: true, counts: now.Add(trialWarmup), flying: flying, window: t.window, paced: paced, rate: rate, need: need}
 	t.since, t.interval = now, tally{}
 }
 
 // endTrial draws the conclusion.
 func (t *throttle) endTrial(now time.Time) {
 	r := &t.about
-	known, found := r.limited, r.trial.refused <= trialReal
+	known := r.limited
+	found := known || r.trial.refused <= trialReal
 	rate, window, paced := r.trial.rate, r.trial.window, r.trial.paced
-	refused := float64(r.trial.refused) / float64(max(1, r.trial.sent))
-	r.trial, r.recent, r.sent, r.single, r.cuts = trial{}, tally{sent: max(recentSample, t.inFlight)}, 0, 0, 0
+	sent, refused := r.trial.sent, r.trial.refused
+	r.trial, r.recent, r.paced, r.sent, r.single, r.ended, r.cuts = trial{}, tally{sent: max(recentSample, t.inFlight)}, tally{}, 0, 0, 0, 0
 	t.since, t.interval, t.episode = now, tally{}, tally{}
 	r.limited = found
 	if !found {
 		// They go on at any rate: more of them are put up with.
-		r.share = min(max(refusedShare, 2*refused), 0.9)
+		r.share = min(max(refusedShare, 2*float64(refused)/float64(max(1, sent))), 0.9)
 		r.every = min(2*r.every, mostTrial)
 		t.window, t.patience, t.probing = 0, shortestPatience, false
 		t.pace = bucket{}
@@ -195,15 +243,27 @@ func (t *throttle) endTrial(now time.Time) {
 		}
 		return
 	}
-	if known {
-		r.per = min(2*r.per, mostTrial)
-	} else {
+	if !known {
+		r.apart = tally{}
 		window = 2 * t.inFlight
 		t.successes, t.step = 0, 1
 	}
+	measured := 2
+	switch {
+	case !known:
+	case float64(refused) <= r.tolerated(sent):
+		r.per = min(2*r.per, mostCuts) // what was known is right
+	default: // the cuts were not
+		rate = max(rate, r.first)
+		t.measured, measured = 1, 1 // the pace is less certain
+	}
+	if known {
+		r.learn(sent, refused)
+	}
 	r.share, r.every = refusedShare, firstTrial
+	rate /= 1 - r.base()
 	t.pace = bucket{perSecond: rate, capacity: max(1, rate*paceBurst), level: 1, at: now}
-	t.measured = max(2, t.measured)
+	t.measured = max(measured, t.measured)
 	t.widen(max(1, window))
 }
 
@@ -221,15 +281,7 @@ func (t *throttle) cut(now time.Time, share float64) {
 	if share > 0.5 {
 		return // the server is full, which a trial can't change
 	}
-	if r.cuts++; r.cuts == 1 {
-		r.cutting = now
-	}
-	if r.cuts < r.per {
-		return
-	}
-	frequent := now.Sub(r.cutting) < time.Duration(r.cuts)*frequentCuts
-	r.cuts = 0
-	if frequent {
-		t.beginTrial(now, share, t.pace.perSecond)
+	if r.cuts++; r.cuts >= r.per && r.taken > 0 && r.ended > 2*t.inFlight {
+		t.beginTrial(now, share, min(r.taken, t.pace.perSecond), t.pace.perSecond*(1-r.base()))
 	}
 }

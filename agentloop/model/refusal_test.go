@@ -104,6 +104,24 @@ func TestPool_KeepsARateThatIsExceededByLittle(t *testing.T) {
 	}
 }
 
+// A limit of ten requests a second, and refusals that have nothing to do with it. The first
+// minutes, in which both have to be told apart, count too.
+func TestPool_KeepsARateBesideRandomRefusals(t *testing.T) {
+	const requests = 15_000
+	for _, atOnce := range []int{20, 60} {
+		for _, share := range []float64{0.01, 0.04, 0.1} {
+			for seed := range uint64(2) {
+				server := &unreliable{&provider{latency: time.Second, perSec: 10, burst: 10, says: wholeSeconds}, share, time.Second, rand.New(rand.NewPCG(seed, 7)), 0}
+				took := timeOf(t, server, model.Rates{}, atOnce, requests, 1)
+				used, refused := requests/10/took.Seconds(), float64(server.refused)/requests
+				t.Logf("%d at once, %.0f %% refused at random: %.0f %% of the rate used, %.1f %% refused for it", atOnce, 100*share, 100*used, 100*refused)
+				require.GreaterOrEqual(t, used, 0.9)
+				require.Less(t, refused, 0.13)
+			}
+		}
+	}
+}
+
 func TestPool_RefusalPolicyIsASetting(t *testing.T) {
 	slow := func(policy model.RefusalPolicy) time.Duration {
 		server := &unreliable{&provider{latency: 100 * time.Millisecond}, 0.04, 0, rand.New(rand.NewPCG(1, 7)), 0}

@@ -41,6 +41,7 @@ type Config struct {
 
 	PrefillMessages     []json.RawMessage `yaml:"prefill_messages" type:"object" help:"messages put between the system message and the prompt: examples of what is wanted"`
 	PrefillMessagesFile string            `yaml:"prefill_messages_file" nullable:"true" help:"JSON or JSON Lines file with such messages"`
+	IDField             string            `yaml:"id_field" nullable:"true" help:"column with the name of each row; dots lead inside. null takes the column id if there is one; rows without a name are known by the digest of their content"`
 	MetadataFields      config.Words      `yaml:"metadata_fields" help:"columns recorded beside each rollout"`
 
 	ImageField        string            `yaml:"image_field" nullable:"true" help:"column with the container image of a row's sandbox; a row without one gets the backend's"`

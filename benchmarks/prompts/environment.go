@@ -97,6 +97,8 @@ var (
 	_ env.Aggregator       = (*Environment)(nil)
 	_ env.Restorer         = (*Environment)(nil)
 	_ env.Closer           = (*Environment)(nil)
+	_ env.AnswerOracle     = (*Environment)(nil)
+	_ env.PartialOracle    = (*Environment)(nil)
 	_ env.Preparer         = (*preparing)(nil)
 )
 
@@ -199,6 +201,11 @@ func (e *Environment) check(data []byte) error {
 			return err
 		}
 	}
+	if e.own.IDField != "" {
+		if _, reason := rowID(data, e.own.IDField); reason != "" {
+			return fmt.Errorf("id_field %s: %s", e.own.IDField, reason)
+		}
+	}
 	_, err := e.setupScript(data)
 	return err
 }
@@ -218,7 +225,7 @@ func (e *Environment) item(r dataset.KeyedRow) env.Item {
 	return env.Item{ID: r.Key, Digest: digest, Value: row{r.Data, r.Position}}
 }
 
-// ContentKeyed says that rows are known by their content.
+// ContentKeyed says that rows are known by their names or their content.
 func (e *Environment) ContentKeyed() {}
 
 // NextItem returns the rows in turn, epoch by epoch. From the second epoch on ids end with the number of the epoch.
@@ -327,6 +334,21 @@ func (e *Environment) Describe(it env.Item) json.RawMessage {
 // Reward scores a rollout.
 func (e *Environment) Reward(ctx context.Context, it env.Item, result *agentloop.Result, tc *toolcontext.Context) (env.Score, error) {
 	return e.scorer.Score(ctx, reward.Input{ItemID: it.ID, Row: it.Value.(row).data, Result: result, Tools: tc})
+}
+
+// HasSolution says whether the reward compares with a reference that can be given as an answer.
+func (e *Environment) HasSolution(it env.Item) bool {
+	_, ok := e.scorer.RightAnswer(it.Value.(row).data)
+	return ok
+}
+
+// OracleAnswer gives the reference as an answer.
+func (e *Environment) OracleAnswer(_ context.Context, it env.Item, _ *toolcontext.Context) (string, error) {
+	answer, ok := e.scorer.RightAnswer(it.Value.(row).data)
+	if !ok {
+		return "", errors.New("the reward compares with no reference that could be given as an answer")
+	}
+	return answer, nil
 }
 
 // Dataset says where the rows come from. The digest covers local files; a dataset of the hub is known by its commit.

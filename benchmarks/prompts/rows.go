@@ -1,6 +1,7 @@
 package prompts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ func (s *source) items(ctx context.Context) iter.Seq2[dataset.KeyedRow, error] {
 		if s.own.Shuffle {
 			rows = shuffled(ctx, rows, s.seed)
 		}
+		rows = named(rows, cmp.Or(s.own.IDField, defaultIDField))
 		var seen, taken int64
 		var last error
 		for row, err := range rows {

@@ -1,6 +1,7 @@
 package terminalbench
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"time"
@@ -68,6 +69,7 @@ type Config struct {
 	KeepSandboxDiff       bool           `yaml:"keep_sandbox_diff" default:"false" affects:"no" help:"keep what each rollout changed in its container, for the command rescore"`
 	MaxDiffMB             int64          `yaml:"max_sandbox_diff_mb" default:"512" min:"1" unit:"MiB" affects:"no" help:"largest of these that is kept, before compression"`
 	MaxArtifactsMB        int64          `yaml:"max_artifacts_mb" default:"64" min:"0" unit:"MiB" affects:"no" help:"most that is kept of each rollout of the paths that its task wants kept (artifacts); 0 keeps nothing"`
+	EvalConcurrency       int            `yaml:"eval_concurrency" default:"0" min:"0" unit:"rollouts" affects:"no" help:"the same as max_concurrent_tasks, which wins; 0 leaves it to that"`
 	MaxConcurrentTasks    int            `yaml:"max_concurrent_tasks" default:"0" min:"0" unit:"rollouts" affects:"no" help:"rollouts in flight, under its original name; 0 leaves it to max_eval_workers"`
 }
 
@@ -110,8 +112,8 @@ func (c *Config) ValidateConfig(all *config.Config) []error {
 			}
 		}
 	}
-	if c.MaxConcurrentTasks > 0 {
-		all.Env.MaxEvalWorkers = c.MaxConcurrentTasks
+	if n := cmp.Or(c.MaxConcurrentTasks, c.EvalConcurrency); n > 0 {
+		all.Env.MaxEvalWorkers = n
 	}
 	return errs
 }
@@ -145,8 +147,8 @@ func (c *Config) deviations(common config.Env, defaults Config) []string {
 	}
 	add(c.Tasks != "" || c.DatasetName != defaults.DatasetName, "the tasks are not those of %s", defaults.DatasetName)
 	add(len(c.TaskFilter)+len(c.SkipTasks)+len(c.Categories)+len(c.Difficulties) > 0, "not all tasks are run (task_filter, skip_tasks, categories, difficulties)")
+	add(common.MaxItems+common.SampleItems > 0, "not all tasks are run (max_items, sample_items)")
 	add(common.SkipUnsound, "tasks that validate found unsound are left out (skip_unsound)")
-	add(common.SkipUnsound, "tasks found unsound are left out (skip_unsound)")
 	add(c.TimeoutMode == timeoutFixed, "timeout_mode fixed: %s for agent and tests, %s for the tests, instead of each task's own limits", seconds(c.TaskTimeout.Duration()), seconds(c.TestTimeout.Duration()))
 	add(c.AgentTimeoutFactor != 1, "agent_timeout_multiplier %g", c.AgentTimeoutFactor)
 	add(c.VerifierTimeoutFactor != 1, "verifier_timeout_multiplier %g", c.VerifierTimeoutFactor)
@@ -174,14 +176,16 @@ func (c *Config) deviations(common config.Env, defaults Config) []string {
 // Definitions describes the environments to the command line.
 func Definitions() []env.Definition {
 	return []env.Definition{
-		define(NameTB2, "Terminal-Bench 2: tasks in containers, scored by their own tests", Config{DatasetName: "NousResearch/terminal-bench-2", TaskTimeout: 1800}),
-		define(NameTBLite, "OpenThoughts-TBLite: a hundred lighter tasks of the same kind, by difficulty", Config{DatasetName: "NousResearch/openthoughts-tblite", TaskTimeout: 1200}),
+		define(NameTB2, "Terminal-Bench 2: tasks in containers, scored by their own tests", Config{DatasetName: "NousResearch/terminal-bench-2", TaskTimeout: 1800},
+			"tb2", "terminalbench_2", "terminalbench2", "terminal_bench_2", "terminal-bench", "terminalbench2_env"),
+		define(NameTBLite, "OpenThoughts-TBLite: a hundred lighter tasks of the same kind, by difficulty", Config{DatasetName: "NousResearch/openthoughts-tblite", TaskTimeout: 1200},
+			"tblite", "tb-lite", "openthoughts_tblite", "tblite_env"),
 		define(NameTasks, "any tasks in Harbor's format, from a folder, a git checkout or a dataset", Config{TaskTimeout: 1800}),
 	}
 }
 
-func define(name, description string, defaults Config) env.Definition {
-	return env.Define(name, description,
+func define(name, description string, defaults Config, aliases ...string) env.Definition {
+	d := env.Define(name, description,
 		func(common *config.Env, own *Config) {
 			common.EnabledToolsets = []string{"terminal", "file"}
 			common.MaxAgentTurns = 60
@@ -198,6 +202,8 @@ func define(name, description string, defaults Config) env.Definition {
 		func(common config.Env, own Config) (env.Environment, error) {
 			return &Environment{name: name, common: common, own: own, published: defaults}, nil
 		})
+	d.Aliases = aliases
+	return d
 }
 
 // scaled multiplies a limit.

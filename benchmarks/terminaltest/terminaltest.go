@@ -39,6 +39,7 @@ func Definition() env.Definition {
 			return &Environment{evalAll: own.EvalItems == "all"}, nil
 		})
 	d.Replay = replayScript
+	d.Aliases = []string{"terminal_test_env", "terminal_test"}
 	return d
 }
 

@@ -71,7 +71,7 @@ func Started(dir string) (bool, error) {
 
 // Again are the outcomes whose rollouts a resumed run does again: everything that left no row.
 func Again() []trajectories.Outcome {
-	return []trajectories.Outcome{trajectories.OutcomeModelError, trajectories.OutcomeSandboxError, trajectories.OutcomeCancelled, trajectories.OutcomeVerifierError}
+	return []trajectories.Outcome{trajectories.OutcomeModelError, trajectories.OutcomeSandboxError, trajectories.OutcomeCancelled, trajectories.OutcomeVerifierError, trajectories.OutcomeEnvironmentError}
 }
 
 // Open reads what earlier sessions left, the original's included, writes the rows that a

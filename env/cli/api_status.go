@@ -90,7 +90,7 @@ func (c *apiStatusCommand) look(ctx context.Context, api *client.Client) (*atrop
 	case errors.As(err, &status):
 		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("%w (start a server with `hermes-env api`, or name another with --url)", err)
+		return nil, fmt.Errorf("%w (start a server with the command api, or name another with --url)", err)
 	}
 	return o, nil
 }

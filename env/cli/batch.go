@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/batch"
 	"github.com/hermes-env/hermes-env/env/config"
 	"github.com/hermes-env/hermes-env/parsers"
@@ -57,7 +58,7 @@ type batchCommand struct {
 	MaxTokens             int     `name:"max_tokens" aliases:"max-tokens" placeholder:"N" help:"Longest completion of one model call [the server's]."`
 	ReasoningEffort       string  `name:"reasoning_effort" aliases:"reasoning-effort" placeholder:"WORD" help:"none, minimal, low, medium, high, xhigh, max or ultra."`
 	ReasoningDisabled     rawBool `name:"reasoning_disabled" aliases:"reasoning-disabled" help:"Ask for no reasoning, whatever --reasoning_effort says."`
-	MaxSamples            int     `name:"max_samples" aliases:"max-samples" placeholder:"N" help:"Take only the first N prompts."`
+	MaxSamples            int     `name:"max_samples" aliases:"max-samples,limit" placeholder:"N" help:"Take only the first N prompts."`
 
 	TerminalEnv  string  `name:"terminal-env" aliases:"terminal_env" placeholder:"NAME" help:"Where sandboxes run: local, docker, ssh or singularity [TERMINAL_ENV, else local]."`
 	Keep         rawBool `name:"keep_without_reasoning" aliases:"keep-without-reasoning" help:"Keep samples without reasoning in any turn, which the original discards."`
@@ -232,6 +233,9 @@ func (b *batchJob) load(s *session) error {
 	own := cfg.Own.(*batch.Config)
 	b.ephemeral.MaxTokens, b.ephemeral.KeepTemperature = own.MaxTokens, own.SendTemperature
 	b.dir = filepath.Join(c.DataDir, c.RunName)
+	if env.SubsetOf(cfg.Env).Bound() > 0 {
+		return errors.New("env.max_items and env.sample_items have no effect on batch, which numbers the prompts of its file: use --max_samples N (or --limit N)")
+	}
 	b.job = &job{session: s, flags: &runFlags{RunDir: b.dir}, mode: config.Process, cfg: cfg}
 	b.job.out = b.newPrinter(s)
 	for _, w := range cfg.Warnings {

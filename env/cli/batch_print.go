@@ -53,12 +53,10 @@ func (p *batchPrinter) Finished(rec *trajectories.Rollout) {
 		how += ", not completed: " + rec.StopReason
 	}
 	if p.bar != nil {
-		p.bar.Describe(fmt.Sprintf("prompts, %d discarded, %d failed", p.discarded, p.failed))
-		_ = p.bar.Add(1) // only complains about going past the maximum
+		p.bar.advance(1, fmt.Sprintf("prompts, %d discarded, %d failed", p.discarded, p.failed))
 		if !p.verbose {
 			return
 		}
-		_ = p.bar.Clear()
 	}
 	prompt := ""
 	if p.verbose {
@@ -69,7 +67,7 @@ func (p *batchPrinter) Finished(rec *trajectories.Rollout) {
 			}
 		}
 	}
-	fmt.Fprintf(p.err, "[%d/%d]%s %s\n", p.finished, p.total, prompt, how)
+	p.above(func() { fmt.Fprintf(p.err, "[%d/%d]%s %s\n", p.finished, p.total, prompt, how) })
 }
 
 // batchSummary is the last line of --json.

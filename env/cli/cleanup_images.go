@@ -24,7 +24,7 @@ func (s *session) cleanImages(ctx context.Context, remove bool) error {
 	case remove && (n > 0 || err == nil):
 		fmt.Fprintf(s.app.Stdout, "removed %d images built by dead runs (%d MB, with layers that they share)\n", n, megabytes)
 	case n > 0:
-		fmt.Fprintf(s.app.Stdout, "%d images built by dead runs are kept (%d MB, with layers that they share); hermes-env cleanup --images removes them\n", n, megabytes)
+		fmt.Fprintf(s.app.Stdout, "%d images built by dead runs are kept (%d MB, with layers that they share); %s removes them\n", n, megabytes, s.typed("cleanup --images"))
 	}
 	if err = errors.Join(err, closeProvider(p)); err != nil {
 		return fmt.Errorf("clean up images: %w", err)

@@ -43,8 +43,9 @@ type convertCommand struct {
 	Set      []string `name:"template-var" sep:"none" placeholder:"NAME=JSON" help:"Text: a variable of the template, for example enable_thinking=false."`
 
 	convertFilters
-	Strict bool `name:"strict" help:"Refuse input with a line that can't be read, instead of counting it."`
-	JSON   bool `name:"json" help:"Print the report as JSON."`
+	Removed string `name:"removed" type:"path" placeholder:"FILE" help:"Write a list of the rows that were left out: file, line and why, as JSON Lines."`
+	Strict  bool   `name:"strict" help:"Refuse input with a line that can't be read, instead of counting it."`
+	JSON    bool   `name:"json" help:"Print the report as JSON."`
 	profileFlags
 }
 
@@ -62,9 +63,35 @@ type convertFilters struct {
 	MaxChars         int64    `name:"max-chars" placeholder:"N" help:"Keep rows of at most N characters."`
 	Dedupe           string   `name:"dedupe" placeholder:"conversation|prompt" help:"Keep the first of the rows with the same conversation or prompt."`
 	DropHallucinated bool     `name:"drop-hallucinated-tools" help:"Leave out rows that call a tool they were not offered."`
-	BestOfGroup      bool     `name:"best-of-group" help:"Keep the best-scored row of each prompt."`
-	Sample           int      `name:"sample" placeholder:"N" help:"Keep N of what is left (pairs or groups where those are written), chosen at random."`
-	Seed             int64    `name:"seed" default:"0" help:"Seed of the choice."`
+	convertTextFilters
+	BestOfGroup bool  `name:"best-of-group" help:"Keep the best-scored row of each prompt."`
+	Sample      int   `name:"sample" placeholder:"N" help:"Keep N of what is left (pairs or groups where those are written), chosen at random."`
+	Seed        int64 `name:"seed" default:"0" help:"Seed of the choice."`
+}
+
+type convertTextFilters struct {
+	NearDuplicates     float64  `name:"near-duplicates" placeholder:"SIMILARITY" help:"Leave out rows that have at least this share of their n-grams in common with an earlier row (MinHash), from 0.5 to 1, for example 0.8."`
+	NearDuplicateWords int      `name:"near-duplicates-words" default:"5" placeholder:"N" help:"Near-duplicates: words of an n-gram."`
+	NearDuplicatesIn   string   `name:"near-duplicates-in" default:"conversation" placeholder:"conversation|prompt|answers" help:"Near-duplicates: the messages compared; system messages don't count."`
+	Decontaminate      []string `name:"decontaminate" sep:"none" placeholder:"PATH" help:"Leave out rows with words of this evaluation set: a file or a folder (can be repeated)."`
+	DecontaminateField []string `name:"decontaminate-field" placeholder:"NAME" help:"Decontamination: members of evaluation rows that count [all texts; of conversations the user's messages]."`
+	DecontaminateWords int      `name:"decontaminate-words" default:"13" placeholder:"N" help:"Decontamination: words of an n-gram."`
+	DecontaminateShare float64  `name:"decontaminate-share" placeholder:"SHARE" help:"Decontamination: the share of the n-grams of an evaluation text that a row must have, for example 0.5 [one n-gram is enough]."`
+	DecontaminateIn    string   `name:"decontaminate-in" default:"conversation" placeholder:"conversation|prompt|answers" help:"Decontamination: the messages searched."`
+	MaxRepetition      float64  `name:"max-repetition" placeholder:"SHARE" help:"Leave out rows with an answer of which more than this share is repetition, for example 0.3."`
+	Language           []string `name:"language" placeholder:"CODE" help:"Leave out rows whose answers or reasoning are in another language than these (en, zh, …; several with commas)."`
+	DropRefusals       bool     `name:"drop-refusals" help:"Leave out rows in which an answer of the model begins with a refusal."`
+	DropMatching       []string `name:"drop-matching" sep:"none" placeholder:"REGEXP" help:"Leave out rows in which a message matches (can be repeated)."`
+	KeepMatching       []string `name:"keep-matching" sep:"none" placeholder:"REGEXP" help:"Leave out rows in which no message matches (can be repeated)."`
+	MatchIn            string   `name:"match-in" default:"conversation" placeholder:"conversation|prompt|answers" help:"The messages that --drop-matching and --keep-matching look at."`
+}
+
+func (c *convertTextFilters) filter() convert.TextFilter {
+	return convert.TextFilter{
+		NearDuplicates: c.NearDuplicates, NearDuplicateWords: c.NearDuplicateWords, NearDuplicateIn: convert.Part(c.NearDuplicatesIn),
+		Decontaminate: c.Decontaminate, DecontaminateFields: c.DecontaminateField, DecontaminateWords: c.DecontaminateWords, DecontaminateShare: c.DecontaminateShare, DecontaminateIn: convert.Part(c.DecontaminateIn),
+		MaxRepetition: c.MaxRepetition, Languages: c.Language, DropRefusals: c.DropRefusals, DropMatching: c.DropMatching, KeepMatching: c.KeepMatching, MatchIn: convert.Part(c.MatchIn),
+	}
 }
 
 // Run converts.
@@ -134,12 +161,12 @@ func (s *session) untilSignal() (ctx context.Context, release func()) {
 
 func (c *convertCommand) options() (convert.Options, error) {
 	o := convert.Options{
-		Inputs: c.Inputs, Out: c.Out, Encoding: table.Encoding(c.Encoding), Overwrite: c.Overwrite, SplitCompleted: c.Split, Pairing: convert.Pairing{Margin: c.Margin, ChosenMin: c.ChosenMin, RejectedMax: c.RejectedMax, Passed: c.PairPassed, PerPrompt: c.PairsPerItem}, Strict: c.Strict,
+		Inputs: c.Inputs, Out: c.Out, Encoding: table.Encoding(c.Encoding), Overwrite: c.Overwrite, SplitCompleted: c.Split, Pairing: convert.Pairing{Margin: c.Margin, ChosenMin: c.ChosenMin, RejectedMax: c.RejectedMax, Passed: c.PairPassed, PerPrompt: c.PairsPerItem}, Strict: c.Strict, Removed: c.Removed,
 		Filter: convert.Filter{
 			Tampered:        trajectories.TamperedFilter(c.Tampered),
 			IncludeUnscored: c.IncludeUnscored, MinScore: c.MinScore, MaxScore: c.MaxScore, Outcomes: c.Outcome, Passed: c.Passed, WithReasoning: c.WithReasoning, FinishReasons: c.FinishReason,
 			MaxTurns: c.MaxTurns, MaxTokens: c.MaxTokens, MaxChars: c.MaxChars, Dedupe: c.Dedupe, DropHallucinated: c.DropHallucinated,
-			BestOfGroup: c.BestOfGroup, Sample: c.Sample, Seed: c.Seed,
+			BestOfGroup: c.BestOfGroup, Sample: c.Sample, Seed: c.Seed, Text: c.filter(),
 		},
 		For: convert.Consumer(c.For), InvalidArguments: convert.InvalidArguments(c.InvalidArguments),
 		Text: convert.TextConfig{Parser: c.Parser, TemplateName: c.Template},

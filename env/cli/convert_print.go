@@ -46,6 +46,13 @@ func convertSummary(r *convert.Report) string {
 		_ = w.Flush() // into memory
 	}
 	section("left out, in rows:", r.Filtered)
+	for _, set := range r.EvaluationSets {
+		fmt.Fprintf(&b, "evaluation set %s: %d of %d rows found, in %s", set.Path, set.Found, set.Rows, count(int(set.Left), "row"))
+		if set.Short > 0 {
+			fmt.Fprintf(&b, "; %d too short to be looked for", set.Short)
+		}
+		b.WriteByte('\n')
+	}
 	section("lost, in rows (the format has no place for it):", r.Lost)
 	section("made up, in rows (the source does not have it):", r.MadeUp)
 	if r.Broken > 0 {

@@ -45,6 +45,32 @@ func TestARunIsConvertedIntoTrainingFiles(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 }
 
+func TestConvert_FiltersByWhatTextsSay(t *testing.T) {
+	p := newProgram(t)
+	question := "a train leaves the station at noon and travels north at sixty miles an hour until three"
+	row := func(q, a string) string {
+		return `{"messages":[{"role":"user","content":"` + q + `"},{"role":"assistant","content":"` + a + `"}]}` + "\n"
+	}
+	p.write("in.jsonl", row("one two three four five six seven", "eight")+row("One, two, three, four, five, six, seven!", "eight")+row(question, "180")+
+		row("q", "I'm sorry, but I can't help with that.")+row("key", "sk-123")+row("loop", strings.Repeat("and so it goes on and on ", 20))+
+		row("sprich", "Die Funktion liest die Datei Zeile für Zeile und gibt die Anzahl der gefundenen Wörter danach zurück."))
+	p.write("eval.jsonl", `{"question":"`+question+`","id":"7"}`+"\n")
+	code, stdout, stderr := p.run("convert", "in.jsonl", "--near-duplicates", "0.8", "--decontaminate", "eval.jsonl", "--decontaminate-field", "question", "--decontaminate-share", "0.5",
+		"--drop-refusals", "--drop-matching", `sk-\d{3}`, "--max-repetition", "0.3", "--language", "en", "--removed", "removed.jsonl", "-o", "out")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, "out: 1 rows of 7 rollouts")
+	require.Contains(t, stdout, "evaluation set eval.jsonl: 1 of 1 rows found, in 1 row\n")
+	removed, err := os.ReadFile("removed.jsonl")
+	require.NoError(t, err)
+	require.Equal(t, 6, strings.Count(string(removed), "\n"))
+	require.Contains(t, string(removed), `{"file":"in.jsonl","line":2,"reason":"similar to an earlier row by 0.8 or more (--near-duplicates)","similar_to":{"file":"in.jsonl","line":1},"similarity":1}`)
+	for _, wrong := range [][]string{{"--near-duplicates", "80"}, {"--language", "english"}, {"--drop-matching", "("}, {"--decontaminate", "nowhere"}, {"--match-in", "tools", "--keep-matching", "x"}} {
+		code, _, stderr = p.run(append([]string{"convert", "in.jsonl", "-o", "wrong"}, wrong...)...)
+		require.Equal(t, cli.ExitUsage, code, wrong)
+		require.Contains(t, stderr, wrong[0])
+	}
+}
+
 func TestConvert_WritesForATrainerByDefault(t *testing.T) {
 	p := newProgram(t)
 	p.processed()

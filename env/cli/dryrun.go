@@ -8,6 +8,7 @@ import (
 
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/trajectories"
 )
 
 // describe says what would run, and runs nothing: no model, no sandbox, no file.
@@ -67,30 +68,26 @@ func (j *job) describeWork(out io.Writer) error {
 		return nil
 	}
 	if j.mode == config.Process {
-		if t, ok := j.environment.(env.TrainSizer); ok && (t.TrainSize() >= 0 || c.TotalSteps >= env.UnlimitedSteps) {
-			if n := t.TrainSize(); n >= 0 {
-				fmt.Fprintf(out, "  work       %d groups of %d rollouts\n", min(n, c.TotalSteps), c.GroupSize)
-			} else {
-				fmt.Fprintf(out, "  work       a group of %d rollouts for each item\n", c.GroupSize)
-			}
-			return nil
+		groups, known := j.plannedGroups()
+		if known {
+			fmt.Fprintf(out, "  work       %d groups of %d rollouts\n", groups, c.GroupSize)
+		} else {
+			fmt.Fprintf(out, "  work       a group of %d rollouts for each item\n", c.GroupSize)
 		}
-		fmt.Fprintf(out, "  work       %d groups of %d rollouts\n", c.TotalSteps, c.GroupSize)
 		return nil
 	}
-	e, ok := j.environment.(env.Evaluator)
-	if !ok {
+	if _, ok := j.environment.(env.Evaluator); !ok {
 		fmt.Fprintf(out, "  work       every item of the environment, %d attempts each\n", c.Attempts)
 		return nil
 	}
 	var ids []string
 	more := 0
-	for item, err := range e.EvalItems(j.ctx) {
+	for item, err := range env.EvalItems(j.ctx, j.environment, env.SubsetOf(c)) {
 		if err != nil {
 			return fail(ExitUsage, fmt.Errorf("items of environment %s: %w", j.cfg.Environment, err))
 		}
 		if len(ids) < maxItemsShown {
-			ids = append(ids, item.ID)
+			ids = append(ids, trajectories.ShortItemID(item.ID))
 		} else {
 			more++
 		}
@@ -102,4 +99,20 @@ func (j *job) describeWork(out io.Writer) error {
 	}
 	fmt.Fprintf(out, "  work       %d items, %d attempts each: %d rollouts\n  items      %s\n", n, c.Attempts, n*c.Attempts, list)
 	return nil
+}
+
+// plannedGroups returns how many groups process runs; known is false where that depends
+// on the number of items.
+func (j *job) plannedGroups() (groups int, known bool) {
+	groups, size := j.cfg.Env.TotalSteps, -1
+	if t, ok := j.environment.(env.TrainSizer); ok {
+		size = t.TrainSize()
+	}
+	if size >= 0 {
+		groups = min(groups, size)
+	}
+	if most := env.SubsetOf(j.cfg.Env).Bound(); most > 0 {
+		groups = min(groups, most)
+	}
+	return groups, groups < env.UnlimitedSteps
 }

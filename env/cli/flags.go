@@ -144,7 +144,11 @@ func helpOf(f config.Field) string {
 		help += "; one of " + strings.Join(f.Choices, ", ")
 	}
 	if f.Default != "" && f.Default != "null" && f.Default != `""` {
-		help += " [" + strings.Trim(f.Default, `"`) + "]"
+		value := strings.Trim(f.Default, `"`)
+		if strings.Contains(value, "/") && !strings.Contains(value, ":") {
+			value = "default " + value // [a/b] alone is a link to kong, which drops the brackets
+		}
+		help += " [" + value + "]"
 	}
 	// kong would read ${…} as a variable of its own.
 	return strings.ReplaceAll(help, "${", "$${")

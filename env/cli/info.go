@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
 	"github.com/hermes-env/hermes-env/toolcontext/tools"
 )
@@ -48,7 +49,7 @@ func (c *envsCommand) Run(s *session) error {
 	}
 	d, err := s.app.definition(c.Name)
 	if err != nil {
-		return fail(ExitUsage, fmt.Errorf("%w; there are: %s", err, strings.Join(s.app.environmentNames(), ", ")))
+		return fail(ExitUsage, err)
 	}
 	fmt.Fprintf(s.app.Stdout, "%s: %s\n", d.Name, d.Description)
 	for _, e := range s.app.configEnvironments() {
@@ -90,21 +91,13 @@ func (s *session) printFields(title string, fields []config.Field, own bool) {
 	_ = w.Flush() // the terminal went away: nothing left to tell it
 }
 
-func (a *App) environmentNames() []string {
-	names := make([]string, len(a.Environments))
-	for i, d := range a.Environments {
-		names[i] = d.Name
-	}
-	return names
-}
-
 type toolsCommand struct {
 	JSON bool `name:"json" help:"Print the definitions as they are sent to a model."`
 }
 
-// Run lists the built-in tools.
+// Run lists the built-in tools and those of the environments.
 func (c *toolsCommand) Run(s *session) error {
-	registry, err := tools.NewRegistry(tools.Builtin()...)
+	registry, err := tools.NewRegistry(append(tools.Builtin(), s.app.ownTools()...)...)
 	if err != nil {
 		return err
 	}
@@ -128,6 +121,30 @@ func (c *toolsCommand) Run(s *session) error {
 	fmt.Fprintf(s.app.Stdout, "\ntoolsets for env.enabled_toolsets: %s\ndistributions for env.distribution: %s\n",
 		strings.Join(registry.Toolsets(), ", "), strings.Join(tools.Distributions(), ", "))
 	return nil
+}
+
+// ownTools returns the tools that the environments have with their default settings. An
+// environment that needs settings to be built shows none.
+func (a *App) ownTools() []tools.Tool {
+	var list []tools.Tool
+	for _, d := range a.Environments {
+		cfg, err := config.Load(config.Options{Environments: a.configEnvironments(), Backends: backends(), WithoutKeys: true,
+			Flags: []config.Flag{{Name: "environment", Value: d.Name}, {Name: "agent", Value: config.AgentNop}}})
+		if err != nil {
+			continue
+		}
+		e, err := d.New(cfg.Env, cfg.Own)
+		if err != nil {
+			continue
+		}
+		if p, ok := e.(env.ToolProvider); ok {
+			list = append(list, p.Tools()...)
+		}
+		if c, ok := e.(env.Closer); ok {
+			_ = c.Close() // nothing was set up
+		}
+	}
+	return list
 }
 
 type versionCommand struct{}

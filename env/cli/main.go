@@ -49,7 +49,7 @@ func Main(environments ...env.Definition) {
 	}
 	signals, stop := notifySignals()
 	app := App{
-		Command: startedAs(os.Args[0]), Environments: environments, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Name: programName(os.Args[0]), Command: startedAs(os.Args[0]), Environments: environments, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.LookupEnv, Signals: signals, exposed: exposed,
 	}
 	code := app.Run(context.Background(), os.Args[1:])
@@ -60,6 +60,11 @@ func Main(environments ...env.Definition) {
 // isKeyFlag reports whether the value of a flag is a key: --openai.api_key, --api-key.
 func isKeyFlag(name string) bool {
 	return strings.HasSuffix(strings.ReplaceAll(name, "-", "_"), "api_key")
+}
+
+// programName is how the program calls itself: by the name of its file.
+func programName(path string) string {
+	return strings.TrimSuffix(filepath.Base(path), ".exe")
 }
 
 // startedAs returns what a user typed to start the program, so that hints can be
@@ -126,6 +131,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 }
 
 func (a *App) run(ctx context.Context, args []string) (code int, err error) {
+	args, allFields := rewriteArgs(args)
 	grammar, err := a.grammar(args)
 	if err != nil {
 		return ExitUsage, err
@@ -141,6 +147,7 @@ func (a *App) run(ctx context.Context, args []string) (code int, err error) {
 		kong.Writers(a.Stdout, a.Stderr),
 		kong.Exit(func(code int) { exited = code; panic(exitPanic{}) }),
 		kong.WithHyphenPrefixedParameters(true),
+		kong.Help(a.helpPrinter(allFields)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
 		kong.Vars{"convertFormats": convertFormatNames()},
 		kong.ExplicitGroups([]kong.Group{
@@ -159,12 +166,9 @@ func (a *App) run(ctx context.Context, args []string) (code int, err error) {
 			code, err = exited, nil
 		}
 	}()
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		return ExitUsage, fmt.Errorf("%w\nrun %q for the commands and flags", err, helpCommand(parser, name, args))
+		return ExitUsage, fmt.Errorf("%w%s\nrun %q for the commands and flags", err, a.parseHint(args, err), helpCommand(parser, name, args))
 	}
 	s := &session{app: a, ctx: ctx, parser: parser, name: name}
 	if address := profileAddress(parsed); address != "" {
@@ -232,6 +236,7 @@ func (a *App) configEnvironments() []config.Environment {
 	for i, d := range a.Environments {
 		list[i] = config.Environment{
 			Name:     d.Name,
+			Aliases:  d.Aliases,
 			Own:      d.NewOwn,
 			Defaults: func(c *config.Config) { d.SetDefaults(&c.Env, c.Own) },
 		}
@@ -245,7 +250,7 @@ func (a *App) definition(name string) (env.Definition, error) {
 			return d, nil
 		}
 	}
-	return env.Definition{}, fmt.Errorf("no environment named %q", name)
+	return env.Definition{}, fmt.Errorf("no environment named %q; %s", name, config.MeantEnvironment(name, a.configEnvironments()))
 }
 
 func (a *App) printError(err error) {

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-
 	"github.com/hermes-env/hermes-env/agentloop/model"
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
@@ -33,7 +31,7 @@ func newPrinter(stdout, stderr io.Writer, json bool, getenv func(string) (string
 		return &jsonPrinter{out: stdout, now: time.Now}
 	}
 	p := &textPrinter{out: stdout, err: stderr, color: useColor(stdout, getenv), started: time.Now()}
-	if f, ok := stderr.(*os.File); ok && isTerminal(f) {
+	if f, ok := stderr.(*os.File); ok && isTerminal(f) && !dumbTerminal(getenv) {
 		p.live = true
 	}
 	return p
@@ -71,8 +69,8 @@ type textPrinter struct {
 	started  time.Time
 
 	mu        sync.Mutex
-	bar       *progressbar.ProgressBar
-	total     int // -1: unknown
+	bar       *progressBar // nil without a terminal
+	total     int          // -1: unknown
 	finished  int
 	scored    int
 	sum       float64
@@ -97,22 +95,19 @@ func (p *textPrinter) Planned(n int) {
 	if !p.live {
 		return
 	}
-	p.bar = progressbar.NewOptions(n,
-		progressbar.OptionSetWriter(p.err),
-		progressbar.OptionSetDescription("rollouts"),
-		progressbar.OptionShowCount(),
-		progressbar.OptionSetWidth(24),
-		progressbar.OptionThrottle(80*time.Millisecond),
-		progressbar.OptionSetPredictTime(n > 0),
-		progressbar.OptionSetRenderBlankState(true),
-		progressbar.OptionClearOnFinish(),
-	)
+	if p.bar != nil {
+		p.bar.line.erase()
+	}
+	p.bar = newProgressBar(p.err, "rollouts", n)
 }
 
 func (p *textPrinter) Skipped(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.finished += n
+	if p.bar != nil {
+		p.bar.skipped += n
+	}
 	p.advance(n)
 }
 
@@ -152,8 +147,7 @@ func (p *textPrinter) advance(n int) {
 	if p.rates.Waiting > 0 {
 		text += ", " + ratesText(p.rates)
 	}
-	p.bar.Describe(text)
-	_ = p.bar.Add(n) // only complains about going past the maximum
+	p.bar.advance(n, text)
 }
 
 func describeRollout(rec *trajectories.Rollout) string {
@@ -201,21 +195,23 @@ func (p *textPrinter) Note(text string) { p.line(text) }
 func (p *textPrinter) line(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bar != nil {
-		_ = p.bar.Clear()
+	p.above(func() { fmt.Fprintln(p.err, text) })
+}
+
+// above prints something above the bar, if there is one. mu is held.
+func (p *textPrinter) above(print func()) {
+	if p.bar == nil {
+		print()
+		return
 	}
-	fmt.Fprintln(p.err, text)
-	if p.bar != nil {
-		_ = p.bar.RenderBlank()
-	}
+	p.bar.above(print)
 }
 
 func (p *textPrinter) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.bar != nil {
-		_ = p.bar.Clear()
-		_ = p.bar.Exit()
+		p.bar.line.erase()
 		p.bar = nil
 	}
 }

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sort"
 	"strings"
 	"time"
-
-	"github.com/tidwall/sjson"
 
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
@@ -18,11 +15,12 @@ import (
 )
 
 type rescoreCommand struct {
-	Source            string `arg:"" name:"run" help:"Run directory whose rollouts are scored again."`
-	RunDir            string `name:"run-dir" placeholder:"DIR" help:"Directory for the new results [the run's name with -rescored and the time]."`
-	Resume            bool   `name:"resume" help:"Go on with the rescoring in --run-dir."`
-	AllowConfigChange bool   `name:"allow-config-change" help:"With --resume: go on although settings changed that can affect results. The run is marked as mixed from both."`
-	JSON              bool   `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
+	Source            string     `arg:"" name:"run" help:"Run directory whose rollouts are scored again."`
+	RunDir            string     `name:"run-dir" placeholder:"DIR" help:"Directory for the new results [the run's name with -rescored and the time]."`
+	ResumeDir         resumeFlag `name:"resume" placeholder:"DIR" help:"Go on with the rescoring in DIR, or in --run-dir."`
+	Resume            bool       `kong:"-"`
+	AllowConfigChange bool       `name:"allow-config-change" help:"With --resume: go on although settings changed that can affect results. The run is marked as mixed from both."`
+	JSON              bool       `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
 	configFlagSet
 	profileFlags
 }
@@ -46,8 +44,12 @@ func (c *rescoreCommand) Run(s *session) error {
 	if c.Agent != "" {
 		return fail(ExitUsage, errors.New("rescore takes no --agent: what the agents left is scored as it is"))
 	}
+	if c.RunDir, err = c.ResumeDir.runDir(c.RunDir); err != nil {
+		return fail(ExitUsage, err)
+	}
+	c.Resume = c.ResumeDir.set
 	if c.Resume && c.RunDir == "" {
-		return fail(ExitUsage, errors.New("--resume needs the rescoring to go on with: add --run-dir DIR"))
+		return fail(ExitUsage, errors.New("--resume needs the rescoring to go on with: --resume DIR, or add --run-dir DIR"))
 	}
 	if c.AllowConfigChange && !c.Resume {
 		return fail(ExitUsage, errors.New("--allow-config-change acts on an earlier session: add --resume and --run-dir"))
@@ -78,25 +80,11 @@ func (c *rescoreCommand) resolve(s *session, reader *trajectories.Reader) (*conf
 	set := c.configFlagSet
 	if set.File == "" {
 		// A model is neither needed nor asked for; mode and servers are no part of a file.
-		text := []byte(reader.Manifest().Config)
-		for _, key := range []string{"mode", "openai", "agent"} {
-			var err error
-			if text, err = sjson.DeleteBytes(text, key); err != nil {
-				return nil, fmt.Errorf("read the configuration of run %s: %w", reader.Dir(), err)
-			}
-		}
-		f, err := os.CreateTemp("", "hermes-env-rescore-*.yaml")
+		text, err := recordedConfig(reader, "mode", "openai", "agent")
 		if err != nil {
-			return nil, fmt.Errorf("unfold the configuration of run %s: %w", reader.Dir(), err)
+			return nil, err
 		}
-		defer os.Remove(f.Name())
-		if _, err = f.Write(text); err == nil {
-			err = f.Close()
-		}
-		if err != nil {
-			return nil, fmt.Errorf("unfold the configuration of run %s: %w", reader.Dir(), err)
-		}
-		set.File = f.Name()
+		set.File, set.recorded = filepath.Join(reader.Dir(), "run.json"), text
 	}
 	set.Agent = config.AgentNop
 	cfg, err := set.load(s, config.Evaluate, true)
@@ -125,7 +113,7 @@ func (c *rescoreCommand) newDir(s *session) string {
 // choose finds out which rollouts can be scored again, once the environment is set up.
 func (r *rescoring) choose(ctx context.Context, j *job) error {
 	items := map[string]env.Item{}
-	for item, err := range env.EvalItems(ctx, j.environment) {
+	for item, err := range env.EvalItems(ctx, j.environment, env.SubsetOf(j.cfg.Env)) {
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,15 +30,18 @@ type configFlagSet struct {
 	File             string `name:"config" short:"c" placeholder:"FILE" help:"YAML configuration file."`
 	Environment      string `name:"environment" placeholder:"NAME" help:"Environment to run, in place of the file's."`
 	Agent            string `name:"agent" placeholder:"NAME" help:"Who acts: model, oracle (the reference solutions) or nop (nobody). A sound environment scores 1 with oracle and 0 with nop."`
+	Limit            *int   `name:"limit" placeholder:"N" help:"Take the first N items only (env.max_items)."`
+	Sample           *int   `name:"sample" placeholder:"N" help:"Take N items only, drawn at random by env.seed (env.sample_items)."`
 	AllowUnsupported bool   `name:"allow-unsupported" help:"Warn about fields of the original framework that do nothing here, instead of refusing them."`
 	kong.Plugins
 
-	flags *configFlags
+	flags    *configFlags
+	recorded []byte // the configuration of the run in File, which is not typed then
 }
 
 // load resolves the configuration; more are flags that the command itself sets.
 func (f *configFlagSet) load(s *session, mode config.Mode, withoutKeys bool, more ...config.Flag) (*config.Resolved, error) {
-	flags := append(f.flags.given(), more...)
+	flags := append(f.given(), more...)
 	if f.Environment != "" {
 		flags = append(flags, config.Flag{Name: "environment", Value: f.Environment})
 	}
@@ -48,6 +51,7 @@ func (f *configFlagSet) load(s *session, mode config.Mode, withoutKeys bool, mor
 	return config.Load(config.Options{
 		Mode:             mode,
 		File:             f.File,
+		Text:             f.recorded,
 		Flags:            flags,
 		Environments:     s.app.configEnvironments(),
 		Parsers:          parsers.Names(),
@@ -61,15 +65,28 @@ func (f *configFlagSet) load(s *session, mode config.Mode, withoutKeys bool, mor
 	})
 }
 
+// given are the fields that flags set, those with a short flag of their own included.
+func (f *configFlagSet) given() []config.Flag {
+	flags := f.flags.given()
+	if f.Limit != nil {
+		flags = append(flags, config.Flag{Name: "env.max_items", Value: strconv.Itoa(*f.Limit)})
+	}
+	if f.Sample != nil {
+		flags = append(flags, config.Flag{Name: "env.sample_items", Value: strconv.Itoa(*f.Sample)})
+	}
+	return flags
+}
+
 // runFlags are the flags of the commands that run rollouts.
 type runFlags struct {
-	RunDir            string   `name:"run-dir" placeholder:"DIR" help:"Directory for the results [runs/<environment>-<time>]."`
-	Resume            bool     `name:"resume" help:"Go on with the run in --run-dir: finished rollouts are kept, failed and missing ones run."`
-	AllowConfigChange bool     `name:"allow-config-change" help:"With --resume: go on although settings changed that can affect results. The run is marked as mixed from both."`
-	Retry             []string `name:"retry-outcome" placeholder:"OUTCOME" help:"With --resume: run again just the rollouts that ended so (sandbox_error, model_error, verifier_error, …; several with commas), in place of those that had no fair try [model_error,sandbox_error,cancelled]. Missing ones run in any case."`
-	DryRun            bool     `name:"dry-run" help:"Say what would run, and run nothing."`
-	JSON              bool     `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
-	MetricsListen     string   `name:"metrics-listen" placeholder:"ADDRESS" help:"Let Prometheus fetch the run's figures at /metrics of this address while it goes on, such as 127.0.0.1:9464; a port alone is on the loopback interface."`
+	RunDir            string     `name:"run-dir" placeholder:"DIR" help:"Directory for the results [runs/<environment>-<time>]."`
+	ResumeDir         resumeFlag `name:"resume" placeholder:"DIR" help:"Go on with the run in DIR, or in --run-dir: finished rollouts are kept, failed and missing ones run. Without --config and --environment the run's own configuration is taken, and flags change it."`
+	Resume            bool       `kong:"-"`
+	AllowConfigChange bool       `name:"allow-config-change" help:"With --resume: go on although settings changed that can affect results. The run is marked as mixed from both."`
+	Retry             []string   `name:"retry-outcome" placeholder:"OUTCOME" help:"With --resume: run again just the rollouts that ended so (sandbox_error, model_error, verifier_error, environment_error, …; several with commas), in place of those that had no fair try [model_error,sandbox_error,cancelled]. Missing ones run in any case."`
+	DryRun            bool       `name:"dry-run" help:"Say what would run, and run nothing."`
+	JSON              bool       `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
+	MetricsListen     string     `name:"metrics-listen" placeholder:"ADDRESS" help:"Let Prometheus fetch the run's figures at /metrics of this address while it goes on, such as 127.0.0.1:9464; a port alone is on the loopback interface."`
 	profileFlags
 	configFlagSet
 }
@@ -111,11 +128,14 @@ type job struct {
 }
 
 func (s *session) execute(flags *runFlags, mode config.Mode, failUnder *float64) error {
-	cfg, err := flags.load(s, mode, false)
-	if err != nil {
+	if _, err := outcomes(flags.Retry); err != nil {
 		return fail(ExitUsage, err)
 	}
-	if _, err := outcomes(flags.Retry); err != nil {
+	if err := flags.settle(mode); err != nil {
+		return fail(ExitUsage, err)
+	}
+	cfg, err := flags.load(s, mode, false)
+	if err != nil {
 		return fail(ExitUsage, err)
 	}
 	if len(flags.Retry) > 0 && !flags.Resume {
@@ -367,7 +387,7 @@ func cutOffWords(s *env.Summary) string {
 // words are the flags as a user typed them, without secrets.
 func (f *configFlagSet) words() []string {
 	var parts []string
-	if f.File != "" {
+	if f.File != "" && f.recorded == nil {
 		parts = append(parts, "--config", shellWord(f.File))
 	}
 	if f.Environment != "" {
@@ -376,7 +396,7 @@ func (f *configFlagSet) words() []string {
 	if f.Agent != "" {
 		parts = append(parts, "--agent", shellWord(f.Agent))
 	}
-	for _, given := range f.flags.given() {
+	for _, given := range f.given() {
 		if given.Name == "openai.api_key" {
 			parts = append(parts, "--openai.api_key=…")
 			continue
@@ -413,7 +433,7 @@ func (j *job) openStore() (*trajectories.Run, error) {
 	if j.flags.Resume {
 		dir := j.flags.RunDir
 		if dir == "" {
-			return nil, fail(ExitUsage, errors.New("--resume needs the run to go on with: add --run-dir DIR"+j.newestRun()))
+			return nil, fail(ExitUsage, errors.New("--resume needs the run to go on with: --resume DIR, or add --run-dir DIR"+newestRun(j.cfg.Environment)))
 		}
 		info.AllowConfigChange = j.flags.AllowConfigChange
 		store, err := trajectories.Resume(dir, info)
@@ -449,16 +469,6 @@ func storeFailure(err error) error {
 		}
 	}
 	return fail(ExitStore, err)
-}
-
-// newestRun names the latest run directory of the environment, for a hint.
-func (j *job) newestRun() string {
-	found, err := filepath.Glob(filepath.Join("runs", j.cfg.Environment+"-*", "run.json"))
-	if err != nil || len(found) == 0 {
-		return ""
-	}
-	sort.Strings(found)
-	return " (the newest here is " + filepath.Dir(found[len(found)-1]) + ")"
 }
 
 // openGroups opens the group file when the configuration names one.

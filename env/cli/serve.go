@@ -28,6 +28,9 @@ type serveCommand struct {
 
 // Run runs the command.
 func (c *serveCommand) Run(s *session) error {
+	if err := c.settle(config.Serve); err != nil {
+		return fail(ExitUsage, err)
+	}
 	cfg, err := c.load(s, config.Serve, false)
 	if err != nil {
 		return fail(ExitUsage, err)
@@ -36,7 +39,7 @@ func (c *serveCommand) Run(s *session) error {
 		return fail(ExitUsage, err)
 	}
 	w := &workerRun{job: &job{session: s, flags: &c.runFlags, mode: config.Serve, cfg: cfg}, command: c, modelReady: make(chan struct{})}
-	w.view = newServePrinter(s.newPrinter(c.JSON), s.app.Stderr, s.app.Getenv)
+	w.view = newServePrinter(s.newPrinter(c.JSON), s.app.Stderr)
 	w.out = w.view
 	w.metrics = newRunMetrics(cfg, s.app.now, w.out.Warn)
 	for _, text := range cfg.Warnings {
@@ -65,7 +68,7 @@ func (c *serveCommand) check(s *session, cfg *config.Resolved) error {
 		return errors.New("--allow-config-change acts on an earlier session: add --resume and --run-dir")
 	}
 	if c.APIStateDir != "" && !c.EmbeddedAPI {
-		return errors.New("--api-state-dir is about the server of --embedded-api; a server of its own is told with `hermes-env api --state-dir`")
+		return fmt.Errorf("--api-state-dir is about the server of --embedded-api; a server of its own is told with `%s api --state-dir`", s.name)
 	}
 	if c.TokenEnv != "" {
 		if _, err := apiToken(s.app, c.TokenEnv); err != nil {

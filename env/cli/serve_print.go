@@ -3,12 +3,9 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/hermes-env/hermes-env/agentloop/model"
 	"github.com/hermes-env/hermes-env/env"
@@ -21,12 +18,11 @@ import (
 type servePrinter struct {
 	printer
 	err    io.Writer
-	live   *os.File     // the terminal of the line; nil without one
+	live   *statusLine  // on a terminal; nil without one
 	events *jsonPrinter // nil without --json
 
 	mu      sync.Mutex
 	worker  *serve.Worker
-	shown   string // the line on the terminal
 	written string // the last line elsewhere
 	due     time.Time
 	scored  int
@@ -43,16 +39,12 @@ const (
 	writtenEvery = 15 * time.Second
 )
 
-func newServePrinter(inner printer, stderr io.Writer, getenv func(string) (string, bool)) *servePrinter {
+func newServePrinter(inner printer, stderr io.Writer) *servePrinter {
 	p := &servePrinter{printer: inner, err: stderr}
-	kind := ""
-	if getenv != nil {
-		kind, _ = getenv("TERM")
-	}
 	switch inner := inner.(type) {
 	case *textPrinter:
-		if inner.live && kind != "dumb" {
-			p.live, _ = stderr.(*os.File)
+		if inner.live {
+			p.live = &statusLine{out: stderr, width: func() int { columns, _ := terminalSize(stderr); return columns }}
 		}
 		inner.live = false // no bar: there is no end to be seen
 	case *jsonPrinter:
@@ -88,7 +80,7 @@ func (p *servePrinter) follow(w *serve.Worker) (stop func()) {
 		ended.Wait()
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.clear()
+		p.erase()
 		p.worker = nil
 	}
 }
@@ -99,7 +91,7 @@ func (p *servePrinter) tick(now time.Time) {
 	text := p.line()
 	switch {
 	case p.live != nil:
-		p.draw(text)
+		p.live.draw(text)
 	case now.Before(p.due) || text == p.written:
 	default:
 		p.written, p.due = text, now.Add(writtenEvery)
@@ -161,38 +153,21 @@ func waitingFor(s serve.Status) string {
 	return string(s.Hold)
 }
 
-// draw puts the line on the terminal. mu is held.
-func (p *servePrinter) draw(text string) {
-	width := 80
-	if columns, _, err := term.GetSize(int(p.live.Fd())); err == nil && columns > 0 {
-		width = columns
-	}
-	if runes := []rune(text); len(runes) >= width {
-		text = string(runes[:max(0, width-2)]) + "…"
-	}
-	if text == p.shown {
-		return
-	}
-	p.shown = text
-	fmt.Fprintf(p.live, "\r%s\x1b[K", text)
-}
-
-// clear takes the line off the terminal. mu is held.
-func (p *servePrinter) clear() {
-	if p.live != nil && p.shown != "" {
-		fmt.Fprint(p.live, "\r\x1b[K")
-		p.shown = ""
-	}
-}
-
 // above prints something above the line.
 func (p *servePrinter) above(show func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.clear()
+	p.erase()
 	show()
 	if p.live != nil && p.worker != nil {
-		p.draw(p.line())
+		p.live.draw(p.line())
+	}
+}
+
+// erase takes the line off the terminal. mu is held.
+func (p *servePrinter) erase() {
+	if p.live != nil {
+		p.live.erase()
 	}
 }
 

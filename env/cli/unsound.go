@@ -60,7 +60,7 @@ func (j *job) selectItems(ctx context.Context) error {
 	}
 	kept := 0
 	var found []validation.Verdict
-	for item, err := range env.EvalItems(ctx, j.environment) {
+	for item, err := range env.EvalItems(ctx, j.environment, env.SubsetOf(j.cfg.Env)) {
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func describeUnsound(found []validation.Verdict) string {
 			newest = v.At
 		}
 		if len(names) < maxNamed {
-			names = append(names, v.ItemID)
+			names = append(names, trajectories.ShortItemID(v.ItemID))
 		}
 	}
 	var kinds []string

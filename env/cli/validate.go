@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
 	"github.com/hermes-env/hermes-env/env/validation"
@@ -20,18 +22,22 @@ import (
 )
 
 type validateCommand struct {
-	Repeat      int    `name:"repeat" default:"1" placeholder:"K" help:"Attempts of each agent at each item; with several, results that differ are found."`
-	RunDir      string `name:"run-dir" placeholder:"DIR" help:"Directory for the rollouts and verdicts [runs/validate-<environment>-<time>]."`
-	Resume      bool   `name:"resume" help:"Go on with the validation in --run-dir: only what is missing runs."`
-	Adversarial bool   `name:"adversarial" help:"Also try to get rewards without the work, with every forgery that the environment knows: an item where one passes is not sound."`
-	Strict      bool   `name:"strict" help:"Count items without a reference solution as not sound."`
-	JSON        bool   `name:"json" help:"Write events and the verdicts to standard output as JSON, one object per line."`
+	Repeat      int        `name:"repeat" default:"-1" placeholder:"K" help:"Attempts of each agent at each item; with several, results that differ are found [1]."`
+	RunDir      string     `name:"run-dir" placeholder:"DIR" help:"Directory for the rollouts and verdicts [runs/validate-<environment>-<time>]."`
+	ResumeDir   resumeFlag `name:"resume" placeholder:"DIR" help:"Go on with the validation in DIR, or in --run-dir: only what is missing runs. Without --config and --environment its own configuration is taken."`
+	Resume      bool       `kong:"-"`
+	Adversarial bool       `name:"adversarial" help:"Also try to get rewards without the work, with every forgery that the environment knows: an item where one passes is not sound."`
+	Strict      bool       `name:"strict" help:"Count items without a reference solution as not sound."`
+	JSON        bool       `name:"json" help:"Write events and the verdicts to standard output as JSON, one object per line."`
 	configFlagSet
 	profileFlags
 }
 
 // Run runs the command.
 func (c *validateCommand) Run(s *session) (err error) {
+	if err := c.settle(); err != nil {
+		return fail(ExitUsage, err)
+	}
 	if err := c.check(); err != nil {
 		return fail(ExitUsage, err)
 	}
@@ -63,6 +69,28 @@ func (c *validateCommand) Run(s *session) (err error) {
 	return v.run(ctx, drain, all)
 }
 
+// settle makes one directory of --resume and --run-dir, and takes what flags don't say
+// from the validation that is resumed.
+func (c *validateCommand) settle() (err error) {
+	if c.RunDir, err = c.ResumeDir.runDir(c.RunDir); err != nil {
+		return err
+	}
+	c.Resume = c.ResumeDir.set
+	if nop := filepath.Join(c.RunDir, string(env.AgentNop)); c.Resume && c.RunDir != "" && hasRun(nop) {
+		if err := c.takeRecorded(nop, ""); err != nil {
+			return err
+		}
+		if c.recorded != nil && c.Repeat < 0 {
+			c.Repeat = int(gjson.GetBytes(c.recorded, "env.attempts").Int())
+		}
+		c.Adversarial = c.Adversarial || c.recorded != nil && hasRun(filepath.Join(c.RunDir, string(env.AgentForger)))
+	}
+	if c.Repeat < 0 {
+		c.Repeat = 1
+	}
+	return nil
+}
+
 func (c *validateCommand) check() error {
 	switch {
 	case c.Repeat < 1:
@@ -70,7 +98,7 @@ func (c *validateCommand) check() error {
 	case c.Agent != "":
 		return fmt.Errorf("--agent %s: validate runs the agents oracle and nop, one after the other; leave the flag out", c.Agent)
 	case c.Resume && c.RunDir == "":
-		return errors.New("--resume needs the validation to go on with: add --run-dir DIR")
+		return errors.New("--resume needs the validation to go on with: --resume DIR, or add --run-dir DIR")
 	}
 	for _, f := range c.flags.given() {
 		if f.Name == "env.attempts" {
@@ -222,7 +250,7 @@ func (v *validationRun) list(ctx context.Context, all phases) error {
 	if err := e.Setup(ctx); err != nil {
 		return fmt.Errorf("set up environment %s: %w", oracle.cfg.Environment, err)
 	}
-	for item, err := range env.EvalItems(ctx, e) {
+	for item, err := range env.EvalItems(ctx, e, env.SubsetOf(oracle.cfg.Env)) {
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"github.com/hermes-env/hermes-env/env/validation"
+	"github.com/hermes-env/hermes-env/trajectories"
 )
 
 // validationReport is what a validation found out.
@@ -66,7 +67,7 @@ func (r *validationReport) text(bold func(string) string) string {
 	fmt.Fprintf(&b, "\n%s\n", bold(fmt.Sprintf("%s · validate · %s of each agent", r.Environment, attempts)))
 	width := len("item")
 	for _, v := range r.Verdicts {
-		width = max(width, len([]rune(v.ItemID)))
+		width = max(width, len([]rune(trajectories.ShortItemID(v.ItemID))))
 	}
 	fmt.Fprintf(&b, "\n  %-*s  %-12s  %8s  %8s  %8s\n", width, "item", "verdict", "oracle", "nop", "seconds")
 	for _, v := range r.Verdicts {
@@ -74,14 +75,14 @@ func (r *validationReport) text(bold func(string) string) string {
 		if v.Oracle != nil {
 			oracle = fmt.Sprintf("%d/%d", v.Oracle.Passed, v.Oracle.Total())
 		}
-		fmt.Fprintf(&b, "  %-*s  %-12s  %8s  %8s  %8.1f\n", width, v.ItemID, v.Kind, oracle, fmt.Sprintf("%d/%d", v.Nop.Passed, v.Nop.Total()), v.Seconds)
+		fmt.Fprintf(&b, "  %-*s  %-12s  %8s  %8s  %8.1f\n", width, trajectories.ShortItemID(v.ItemID), v.Kind, oracle, fmt.Sprintf("%d/%d", v.Nop.Passed, v.Nop.Total()), v.Seconds)
 	}
 	for _, v := range r.Verdicts {
 		loaded, forged := inProcessText(v), forgeryText(v.Forgeries)
 		if v.Kind == validation.Sound && loaded == "" && forged == nil {
 			continue
 		}
-		fmt.Fprintf(&b, "\n  %s\n", bold(fmt.Sprintf("%s is %s", v.ItemID, describeKind(v.Kind))))
+		fmt.Fprintf(&b, "\n  %s\n", bold(fmt.Sprintf("%s is %s", trajectories.ShortItemID(v.ItemID), describeKind(v.Kind))))
 		for _, reason := range v.Reasons {
 			indented(&b, "    ", reason, maxReasonLines)
 		}

@@ -29,6 +29,10 @@ func (c *Config) GroupsInFlight() int {
 // Environment is what an environment brings to its configuration.
 type Environment struct {
 	Name string
+	// Aliases are names that users may know it by: those of the original framework, and
+	// short ones. A file is recognised by them, and a name that is not right gets the
+	// right one suggested.
+	Aliases []string
 	// Own returns a pointer to a new struct with the environment's own fields of the
 	// env: section; nil when it has none. A field left zero gets its default tag.
 	Own func() any
@@ -56,6 +60,7 @@ func (e *FieldError) Error() string { return "env." + e.Field + ": " + e.Message
 type Options struct {
 	Mode         Mode          // the command; "" is Evaluate
 	File         string        // YAML file; "" for none
+	Text         []byte        // what File holds, if it is not to be read; nil reads it
 	Flags        []Flag        // in the order given; the last of a name wins
 	Environments []Environment // those to choose from; a single one needs no naming
 

@@ -47,6 +47,8 @@ type Env struct {
 	GroupSize            int             `yaml:"group_size" default:"4" min:"1" unit:"rollouts" mode:"process" help:"rollouts of one item that form a group"`
 	TotalSteps           int             `yaml:"total_steps" default:"1000" min:"-1" not:"0" unit:"groups" mode:"process" affects:"no" help:"groups to run; a resumed run may raise it. In serve the trainer's step after which to end, -1 for the number of steps it says itself, which is the default there"`
 	Attempts             int             `yaml:"attempts" default:"1" min:"1" unit:"rollouts" mode:"evaluate" affects:"no" help:"attempts at each item, for pass@k; a resumed run may raise it"`
+	MaxItems             int             `yaml:"max_items" default:"0" min:"0" unit:"items" affects:"no" help:"take the first items only; 0 takes all; a resumed run may raise it"`
+	SampleItems          int             `yaml:"sample_items" default:"0" min:"0" unit:"items" help:"take so many items only, drawn at random by seed; 0 takes all. A larger sample has the items of a smaller one"`
 	MaxNumWorkers        int             `yaml:"max_num_workers" default:"-1" min:"-1" not:"0" unit:"groups" mode:"process" affects:"no" help:"groups in flight; -1 means max_num_workers_per_node times the number of servers"`
 	MaxNumWorkersPerNode int             `yaml:"max_num_workers_per_node" default:"8" min:"1" unit:"groups" mode:"process" affects:"no" help:"groups in flight per model server when max_num_workers is -1"`
 	MaxEvalWorkers       int             `yaml:"max_eval_workers" default:"16" min:"1" unit:"rollouts" mode:"evaluate" affects:"no" help:"rollouts in flight"`
@@ -59,7 +61,7 @@ type Env struct {
 	ToolCallParser       string          `yaml:"tool_call_parser" default:"hermes" help:"parser for tool calls that a server returns as plain text"`
 	ParseToolCalls       string          `yaml:"parse_tool_calls" default:"auto" choices:"auto,always,never" help:"when tool_call_parser reads the text of answers: auto does so for servers of another type than openai, and elsewhere for calls of offered tools that the server left unparsed"`
 	TokenizerName        string          `yaml:"tokenizer_name" nullable:"true" help:"tokenizer and chat template for servers that take token ids and name none themselves (openai.tokenizer_name): a model's folder, or its repository on the Hugging Face hub"`
-	ParallelToolCalls    bool            `yaml:"parallel_tool_calls" default:"false" help:"run the tool calls of one turn side by side instead of in order"`
+	ParallelToolCalls    bool            `yaml:"parallel_tool_calls" default:"false" help:"run the tool calls of one turn side by side instead of in order; commands of the terminal tool wait for one another all the same, because they share a shell"`
 	GraceTurn            bool            `yaml:"grace_turn" default:"false" help:"one last model call without tools when max_agent_turns is reached"`
 	RolloutTimeout       Seconds         `yaml:"rollout_timeout" default:"0" min:"0" help:"wall clock the agent has for a rollout; 0 is no limit"`
 	RolloutTokenLimit    int             `yaml:"rollout_token_limit" default:"0" min:"0" unit:"tokens" help:"prompt and completion tokens a rollout may use in all; 0 is no limit"`
@@ -69,7 +71,7 @@ type Env struct {
 
 	EnabledToolsets        []string       `yaml:"enabled_toolsets" help:"toolsets the agent gets; null gives it every available tool"`
 	DisabledToolsets       []string       `yaml:"disabled_toolsets" help:"toolsets taken away from those enabled or drawn"`
-	Distribution           string         `yaml:"distribution" nullable:"true" help:"named distribution that toolsets are drawn from once per group; not together with enabled_toolsets"`
+	Distribution           string         `yaml:"distribution" nullable:"true" help:"named distribution that toolsets are drawn from once per group; not together with enabled_toolsets. Toolsets that have no tools here are left out, with a warning"`
 	ToolPoolSize           int            `yaml:"tool_pool_size" default:"128" min:"1" unit:"tool calls" affects:"no" help:"tool calls executing at once over all rollouts"`
 	DefaultResultSizeChars int            `yaml:"default_result_size_chars" default:"100000" min:"1" unit:"characters" help:"a longer tool result is written to a file in the sandbox and replaced by a preview"`
 	TurnBudgetChars        int            `yaml:"turn_budget_chars" default:"200000" min:"1" unit:"characters" help:"tool results of one turn together; the largest are written to files first"`

@@ -56,10 +56,13 @@ func (l *loader) readDocument() {
 	if l.File == "" {
 		return
 	}
-	data, err := readFile(l.File)
-	if err != nil {
-		l.report.at(l.fileOrigin(), "", err.Error())
-		return
+	data := l.Text
+	if data == nil {
+		var err error
+		if data, err = readFile(l.File); err != nil {
+			l.report.at(l.fileOrigin(), "", err.Error())
+			return
+		}
 	}
 	root, p := parseDocument(data)
 	switch {
@@ -71,6 +74,8 @@ func (l *loader) readDocument() {
 		l.report.at(l.fileOrigin(), "", "the config file is empty")
 	case root == nil:
 		l.report.at(l.fileOrigin(), "", "the config file holds nothing but comments")
+	case foreignFile(root) != "":
+		l.report.at(l.fileOrigin().at(root), "", foreignFile(root))
 	case root.Kind != yaml.MappingNode:
 		l.report.at(l.fileOrigin().at(root), "", "a config is an object with the keys environment, env, openai and agent, got "+describe(root))
 	default:
@@ -251,10 +256,7 @@ func (s *fieldSpec) markOwn() {
 
 // chooseEnvironment finds the environment that flags, the file or the lack of choice name.
 func (l *loader) chooseEnvironment() *Environment {
-	names := make([]string, len(l.Environments))
-	for i, e := range l.Environments {
-		names[i] = e.Name
-	}
+	names := environmentNames(l.Environments)
 	name, origin := "", Origin{}
 	if n := l.top("environment"); n != nil && !isNull(n) {
 		origin = l.fileOrigin().at(n)
@@ -277,7 +279,7 @@ func (l *loader) chooseEnvironment() *Environment {
 		if l.File == "" {
 			l.report.at(Origin{}, "environment", "none named; pass --environment NAME or --config FILE (there are "+strings.Join(names, ", ")+")")
 		} else if l.file != nil {
-			l.report.at(l.fileOrigin(), "environment", "none named; add \"environment: NAME\" to the file or pass --environment NAME (there are "+strings.Join(names, ", ")+")")
+			return l.inferEnvironment()
 		}
 		return nil
 	}
@@ -287,12 +289,27 @@ func (l *loader) chooseEnvironment() *Environment {
 			return &l.Environments[i]
 		}
 	}
-	msg := fmt.Sprintf("no environment named %s; there are %s", quoteShort(name), strings.Join(names, ", "))
-	if n := nearest(name, names); n != "" {
-		msg = fmt.Sprintf("no environment named %s; did you mean %q?", quoteShort(name), n)
-	}
-	l.report.at(origin, "environment", msg)
+	l.report.at(origin, "environment", "no environment named "+quoteShort(name)+"; "+MeantEnvironment(name, l.Environments))
 	return nil
+}
+
+// MeantEnvironment says which environment was probably meant by a name that none has, or
+// which there are.
+func MeantEnvironment(name string, list []Environment) string {
+	names := environmentNames(list)
+	there := "there are " + strings.Join(names, ", ")
+	for _, e := range list {
+		if e.answersTo(name) {
+			return fmt.Sprintf("did you mean %q?", e.Name)
+		}
+	}
+	if o := originalEnvironment(name); o != nil {
+		return fmt.Sprintf("it is the name of %s; %s", o.absent(), there)
+	}
+	if n := nearest(name, names); n != "" {
+		return fmt.Sprintf("did you mean %q?", n)
+	}
+	return there
 }
 
 // readTop reads the top-level keys and flags but for the two sections.

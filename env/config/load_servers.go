@@ -100,7 +100,8 @@ func (l *loader) readServer(specs []*fieldSpec, s Server, base Origin, n *yaml.N
 		guard.layer(func() {
 			d := l.decoder(l.fileOrigin())
 			d.unknown = l.unknownKey("openai")
-			d.object(fields, n, path)
+			// The original takes null for OpenAI's address, the default here.
+			d.object(fields, withoutNull(n, "base_url"), path)
 		})
 	}
 	guard.layer(func() {

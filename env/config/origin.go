@@ -34,6 +34,9 @@ func (o Origin) String() string {
 	case FromMode:
 		return "default of " + o.Name
 	case FromFile:
+		if o.Line == 0 {
+			return o.Name
+		}
 		return fmt.Sprintf("%s:%d", o.Name, o.Line)
 	case FromFlag:
 		return "--" + o.Name

@@ -12,12 +12,12 @@ import (
 func (l *loader) unknownKey(section string) func(*decoder, *yaml.Node, *yaml.Node, string, []string) {
 	return func(d *decoder, key, value *yaml.Node, path string, known []string) {
 		name := shorten(key.Value)
-		direct := strings.Count(path, ".") == 1 && !strings.Contains(key.Value, ".")
-		if direct && l.unsupported(d.origin.at(key), section, key.Value, value, path) {
-			return
-		}
 		// An unknown environment may have had this field.
 		if section == "env" && !l.known {
+			return
+		}
+		direct := strings.Count(path, ".") == 1 && !strings.Contains(key.Value, ".")
+		if direct && l.unsupported(d.origin.at(key), section, key.Value, value, path) {
 			return
 		}
 		path = strings.TrimSuffix(path, key.Value) + name
@@ -68,11 +68,11 @@ func (l *loader) unknownFlag(f Flag) {
 	if !ok {
 		section, name = "", f.Name
 	}
-	spec := &fieldSpec{shape: shapeBool, nullable: true}
-	if n, err := flagNode(spec, f.Value); err == nil && l.unsupported(o, section, name, n, f.Name) {
+	if section == "env" && !l.known {
 		return
 	}
-	if section == "env" && !l.known {
+	spec := &fieldSpec{shape: shapeBool, nullable: true}
+	if n, err := flagNode(spec, f.Value); err == nil && l.unsupported(o, section, name, n, f.Name) {
 		return
 	}
 	message := "unknown flag"

@@ -36,6 +36,11 @@ func Unsupported() []UnsupportedField {
 		nothing("env", "dataset_split", ownDataset),
 		nothing("env", "prompt_field", ownDataset),
 
+		nothing("", "tinker", "it configures a trainer, which reads its own file"),
+
+		nothing("openai", "temperature", "it is a setting of the rollouts: env.agent_temperature"),
+		nothing("openai", "max_tokens", "it is a setting of the rollouts: env.max_token_length"),
+		nothing("openai", "top_p", "further fields of requests go into env.extra_body"),
 		harmless("openai", "n_kwarg_is_ignored", "one completion is asked for per request, which every server understands"),
 	}
 }

@@ -24,11 +24,18 @@ func (l *loader) ok(fields ...string) bool {
 
 func (l *loader) validate() {
 	e := &l.config.Env
+	if e.Distribution != "" && l.origins["env.enabled_toolsets"].Kind == FromEnvironment {
+		e.EnabledToolsets = nil // as in the original, what is asked for wins over the environment's default
+		l.origins["env.enabled_toolsets"] = l.origins["env.distribution"]
+	}
 	if e.Distribution != "" && e.EnabledToolsets != nil && l.ok("env.distribution", "env.enabled_toolsets") {
 		l.reject("env.distribution", fmt.Sprintf("can't be combined with env.enabled_toolsets (%s); set one of the two to null", l.origins["env.enabled_toolsets"]))
 	}
 	if l.Mode != Evaluate && e.EnsureScoresAreNotSame && e.GroupSize == 1 && l.ok("env.group_size") {
 		l.reject("env.ensure_scores_are_not_same", fmt.Sprintf("with group_size 1 (%s) every group would be left out; set it to false, or group_size to 2 or more", l.origins["env.group_size"]))
+	}
+	if e.MaxItems > 0 && e.SampleItems > 0 && l.ok("env.max_items", "env.sample_items") {
+		l.reject("env.sample_items", fmt.Sprintf("can't be combined with env.max_items (%s); set one of the two to 0", l.origins["env.max_items"]))
 	}
 	if l.Mode != Evaluate && e.PartialGroups > e.GroupSize && l.ok("env.group_size", "env.partial_groups") {
 		l.reject("env.partial_groups", fmt.Sprintf("%d rollouts are more than a whole group has (group_size %d, %s)", e.PartialGroups, e.GroupSize, l.origins["env.group_size"]))
@@ -43,11 +50,11 @@ func (l *loader) validate() {
 	if _, ok := e.ToolResultOverrides["read_file"]; ok {
 		l.reject("env.tool_result_overrides", "read_file can't be named: its results are never replaced, because reading the file again would only be replaced again")
 	}
-	l.validateWord("env.terminal_backend", e.TerminalBackend, l.Backends, []string{"local", "docker", "modal", "ssh", "singularity", "daytona", "koyeb", "kubernetes"})
+	l.validateWord("env.terminal_backend", e.TerminalBackend, l.Backends, []string{"local", "docker", "modal", "ssh", "singularity", "daytona", "koyeb", "vercel_sandbox", "kubernetes"}, "docker")
 	if why := l.AbsentParsers[e.ToolCallParser]; why != "" {
 		l.reject("env.tool_call_parser", fmt.Sprintf("there is no parser %q: %s", e.ToolCallParser, why))
 	} else if l.Parsers != nil {
-		l.validateWord("env.tool_call_parser", e.ToolCallParser, l.Parsers, nil)
+		l.validateWord("env.tool_call_parser", e.ToolCallParser, l.Parsers, nil, "")
 	} else if e.ToolCallParser == "" {
 		l.reject("env.tool_call_parser", "want the name of a parser, got nothing")
 	}
@@ -81,9 +88,22 @@ func (l *loader) validate() {
 		}
 		l.validatePrices(&l.config.Servers[i], path)
 	}
+	l.warnOfModels()
 	if l.config.Agent == AgentModel && len(l.config.Servers) == 0 && l.ok("openai", "agent") && !l.unread() {
 		l.report.at(Origin{}, "openai", "no model server; add an openai section with base_url and model_name to the config file, "+
 			"or pass --openai.base_url and --openai.model_name (or --agent oracle to run the reference solutions)")
+	}
+}
+
+// warnOfModels warns if the servers have different models: each rollout's requests may go
+// to any of them.
+func (l *loader) warnOfModels() {
+	for i, s := range l.config.Servers {
+		if first := l.config.Servers[0].ModelName; s.ModelName != first && s.ModelName != "" && first != "" {
+			path := fmt.Sprintf("openai[%d].model_name", i)
+			l.report.warn(l.origins[path], path, fmt.Sprintf("%s is another model than %s: any of the servers may answer, even within a rollout, and records name all of them", quoteShort(s.ModelName), quoteShort(first)))
+			return
+		}
 	}
 }
 
@@ -131,14 +151,17 @@ func (l *loader) rejectOwn(field, message string) {
 }
 
 // validateWord checks a word against what the program has. planned are words of the
-// original framework, which get a kinder answer.
-func (l *loader) validateWord(field, word string, have, planned []string) {
+// original framework; instead is what to use in their place, if the program has it.
+func (l *loader) validateWord(field, word string, have, planned []string, instead string) {
 	if slices.Contains(have, word) {
 		return
 	}
 	message := fmt.Sprintf("no such value %s; there is %s", quoteShort(word), strings.Join(have, ", "))
 	if slices.Contains(planned, word) {
 		message = fmt.Sprintf("%q is not available in this build; there is %s", word, strings.Join(have, ", "))
+		if slices.Contains(have, instead) {
+			message = fmt.Sprintf("%q is not available in this build; change it to %s, or pass --%s %s (there are %s)", word, instead, field, instead, strings.Join(have, ", "))
+		}
 	} else if n := nearest(word, have); n != "" {
 		message = fmt.Sprintf("no such value %s; did you mean %q?", quoteShort(word), n)
 	}
@@ -156,7 +179,7 @@ func (l *loader) validateServer(s *Server, node *yaml.Node, path string) {
 		}
 		l.report.at(o, path+".model_name", "missing; write the name the server knows the model by")
 	}
-	l.validateWord(path+".server_type", s.ServerType, l.ServerTypes, []string{"openai", "vllm", "sglang", "trl"})
+	l.validateWord(path+".server_type", s.ServerType, l.ServerTypes, []string{"openai", "vllm", "sglang", "trl"}, "")
 	if s.APIKeyEnv != "" && !variableName(s.APIKeyEnv) {
 		l.reject(path+".api_key_env", fmt.Sprintf("want the name of an environment variable without $, got %d characters that are none", len(s.APIKeyEnv)))
 	}

@@ -23,10 +23,11 @@ type matcher struct {
 	pattern           *regexp.Regexp // type regex
 	dropReasoning     bool
 	tolerance         Tolerance
+	extract, tag      string // how answer finds its part; tag is the name of it
 }
 
 func newMatcher(p Part) (*matcher, error) {
-	m := &matcher{field: p.ReferenceField, compare: p.Type, tolerance: Tolerance{p.AbsoluteTolerance, p.RelativeTolerance}}
+	m := &matcher{field: p.ReferenceField, compare: p.Type, tolerance: Tolerance{p.AbsoluteTolerance, p.RelativeTolerance}, extract: p.Extract, tag: p.ExtractPattern}
 	var err error
 	if m.answer, err = newExtractor(p.Extract, p.ExtractPattern); err != nil {
 		return nil, fmt.Errorf("extract: %w", err)
@@ -88,6 +89,24 @@ func (m *matcher) references(row []byte) ([]string, error) {
 		return nil, fmt.Errorf("the list of references in %q is empty", m.field)
 	}
 	return list, nil
+}
+
+// right returns an answer that the reference of a row makes right; ok is false where the
+// form of answers is a pattern.
+func (m *matcher) right(row []byte) (answer string, ok bool) {
+	references, err := m.references(row)
+	if err != nil || len(references) == 0 || m.pattern != nil {
+		return "", false
+	}
+	switch m.extract {
+	case "", "whole", "last_line":
+		return references[0], true
+	case "boxed":
+		return `\boxed{` + references[0] + "}", true
+	case "tag":
+		return "<" + m.tag + ">" + references[0] + "</" + m.tag + ">", true
+	}
+	return "", false
 }
 
 func quoteShort(s string) string {

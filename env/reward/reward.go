@@ -147,6 +147,19 @@ func (s *Scorer) Check(row []byte) error {
 	return nil
 }
 
+// RightAnswer returns an answer to a row that the reward calls right; ok is false unless
+// the reward is one comparison with a reference whose form is known.
+func (s *Scorer) RightAnswer(row []byte) (answer string, ok bool) {
+	if len(s.parts) != 1 {
+		return "", false
+	}
+	m, ok := s.parts[0].scorer.(*matcher)
+	if !ok {
+		return "", false
+	}
+	return m.right(row)
+}
+
 // partRecord is what metadata.verifier says of each part.
 type partRecord struct {
 	Name   string   `json:"name"`

@@ -195,10 +195,11 @@ func (s *State) readWhole(ctx context.Context, name string, limit int) (fileInfo
 // writeScript writes stdin to $1 through a temporary file beside it, $2 being a
 // name nobody else uses, $3 the number of bytes and $4 their SHA-256. Links are
 // followed to the file they lead to; mode and owner of an existing file stay. What
-// arrived is read back and compared before it replaces anything. It prints one line
-// per fact: "error TEXT", or "dirs 0|1", "verified" where a program could compare
+// arrived is read back and compared before it replaces anything. A file that can't be
+// replaced, as a mount point or in a directory that is not writable, is overwritten in
+// place. It prints one line per fact: "error TEXT", or "dirs 0|1", "verified" where a program could compare
 // more than the size, "path TARGET".
-const writeScript = `t=$1; n=0; tmp=
+const writeScript = `t=$1; n=0; tmp=; away=; e=
 trap '[ -z "$tmp" ] || rm -f "$tmp"; exit 1' HUP INT TERM
 fail() { printf 'error %s\n' "$1"; [ -z "$tmp" ] || rm -f "$tmp"; exit 0; }
 while [ -L "$t" ]; do
@@ -219,7 +220,13 @@ if [ ! -d "$d" ]; then
   made=1
 fi
 tmp=$d/$2
-if [ -e "$t" ]; then e=$(cp -p "$t" "$tmp" 2>&1) || fail "cannot write beside it: $e"
+if [ -e "$t" ]; then
+  e=$(cp -p "$t" "$tmp" 2>&1) || {
+    rm -f "$tmp"
+    away=1
+    tmp=${TMPDIR:-/tmp}/$2
+    cp -p "$t" "$tmp" 2>/dev/null || fail "cannot write beside it: $e"
+  }
 else e=$( (set -C; : > "$tmp") 2>&1) || fail "cannot write beside it: $e"; fi
 e=$( { cat > "$tmp"; } 2>&1) || fail "cannot write: $e"
 if sum=$(sha256sum < "$tmp" 2>/dev/null) || sum=$(shasum -a 256 < "$tmp" 2>/dev/null); then
@@ -229,7 +236,13 @@ else
   got=$(wc -c < "$tmp")
   [ "$got" -eq "$3" ] || fail "only $got of $3 bytes arrived"
 fi
-e=$(mv -f "$tmp" "$t" 2>&1) || fail "cannot replace it: $e"
+if [ -n "$away" ] || ! e=$(mv -f "$tmp" "$t" 2>&1); then
+  # A file that is a mount point can be written but not replaced.
+  [ -f "$t" ] || fail "cannot replace it: $e"
+  e=$( { cat "$tmp" > "$t"; } 2>&1) || fail "cannot write: $e"
+  [ "$(wc -c < "$t")" -eq "$3" ] || fail "what was read back differs from what was written"
+  rm -f "$tmp"
+fi
 tmp=
 printf 'dirs %s\n' "$made"
 d=$(cd "$d" && pwd -P) || d=

@@ -46,7 +46,9 @@ type Options struct {
 	InvalidArguments InvalidArguments
 	Text             TextConfig // for the format text
 	// Strict refuses input with a line that can't be read.
-	Strict  bool
+	Strict bool
+	// Removed is a new file that lists the rows left out and why; "" for none.
+	Removed string
 	Version string // of the program, for the files
 	// Progress is told how much of all that is to be read has been read, in bytes,
 	// several times a second; nil for nobody.
@@ -188,7 +190,7 @@ func (o *Options) takeRun(m trajectories.Manifest) error {
 
 // Run converts. The error is ErrUsage when nothing can be done before something
 // is changed; the report is then still returned where the input was read.
-func Run(ctx context.Context, o Options) (*Report, error) {
+func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -212,7 +214,24 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	stop := watch(&read, 2*total, o.Progress)
 	defer stop()
 	d := &decoder{from: o.From, tools: o.tools}
-	p, err := newPlanner(&o, report).run(ctx, files, d, &read)
+	sets, err := readEvaluationSets(ctx, &o.Filter.Text)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := newTextRules(&o.Filter.Text, sets)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	removed, err := newRemovedList(&o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, removed.close(false)) }()
+	chooser, err := newPlanner(&o, report, rules, removed)
+	if err != nil {
+		return nil, err
+	}
+	p, err := chooser.run(ctx, files, d, &read)
 	if err != nil {
 		return nil, err
 	}
@@ -232,6 +251,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, diskTrouble(err)
 	}
 	if err := w.run(ctx, files, d, &read); err != nil {
+		return nil, diskTrouble(err)
+	}
+	if err := removed.close(true); err != nil {
 		return nil, diskTrouble(err)
 	}
 	if err := out.commit(); err != nil {

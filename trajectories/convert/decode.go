@@ -74,7 +74,7 @@ func detect(record []byte) (Format, error) {
 		known = append(known, struct {
 			name string
 			list bool
-		}{key, isList(value) || isObject(value)})
+		}{key, isList(value) || isObject(value) || key == "messages" && isList(listText(value))})
 		return true
 	})
 	find := func(name string) (there, list bool) {
@@ -122,7 +122,7 @@ func (d *decoder) rows(format Format, text []byte, place string) ([]*Row, error)
 		row, err := d.shareGPT(text, place)
 		return []*Row{row}, err
 	case Messages, OpenAI:
-		list := memberOf(text, "messages")
+		list := listText(memberOf(text, "messages"))
 		if !isList(list) {
 			return nil, errors.New("it has no messages")
 		}

@@ -43,6 +43,7 @@ type Filter struct {
 	BestOfGroup        bool     // of each prompt and step, the row with the highest score
 	Sample             int      // this many of what is left, chosen at random; 0: all
 	Seed               int64    // of the choice
+	Text               TextFilter
 
 	scored bool // keep only outcomes that may carry a score
 }
@@ -76,7 +77,7 @@ func (f *Filter) Check() error {
 	default:
 		problems = append(problems, fmt.Errorf("--dedupe is %q: want %s or %s", f.Dedupe, DedupeConversation, DedupePrompt))
 	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, f.Text.check()...)...)
 }
 
 // rejects says why a row is dropped by itself, "" when it is not.

@@ -58,3 +58,17 @@ func TestFilesIn_TakesOneFileOfEachRun(t *testing.T) {
 	}
 	require.Equal(t, []string{"a/rollouts.jsonl", "b/trajectories.jsonl", "c/train.jsonl", "d/metrics.jsonl"}, files)
 }
+
+func TestConvert_ReadsMessagesThatAreOneText(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rows.jsonl")
+	require.NoError(t, os.WriteFile(file, []byte(`{"id":"a","messages":"[{\"role\":\"user\",\"content\":\"[hi]\"},{\"role\":\"assistant\",\"content\":\"ho\"}]"}`+"\n"), 0o644))
+	report, lines := run(t, Options{Inputs: []string{file}, To: Messages})
+	require.Zero(t, report.Broken)
+	require.Len(t, lines, 1)
+	require.Equal(t, "[hi]", gjson.Get(lines[0], "messages.0.content").Str)
+	require.Equal(t, "ho", gjson.Get(lines[0], "messages.1.content").Str)
+	for _, text := range []string{`"[not json"`, `"plain text"`, `"{}"`} {
+		_, err := detect([]byte(`{"messages":` + text + `}`))
+		require.ErrorContains(t, err, "no known format")
+	}
+}

@@ -1,6 +1,8 @@
 package convert
 
 import (
+	"bytes"
+	"encoding/json"
 	"unsafe"
 
 	"github.com/tidwall/gjson"
@@ -36,3 +38,15 @@ func isText(raw []byte) bool   { return len(raw) > 0 && raw[0] == '"' }
 func isList(raw []byte) bool   { return len(raw) > 0 && raw[0] == '[' }
 func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 func isNull(raw []byte) bool   { return string(raw) == "null" }
+
+// listText returns the list that a value is, also as the text of one: tables without nested
+// columns keep lists so.
+func listText(raw []byte) []byte {
+	if !isText(raw) || !bytes.Contains(raw, []byte("[")) {
+		return raw
+	}
+	if list := bytes.TrimSpace([]byte(chat.Unquote(raw))); isList(list) && json.Valid(list) {
+		return list
+	}
+	return raw
+}

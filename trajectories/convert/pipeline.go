@@ -27,6 +27,12 @@ type chunk[T any] struct {
 	done    chan struct{} // closed when results are there
 }
 
+// newChunk returns an empty chunk whose text has room for what a chunk usually holds, so that
+// it does not grow piece by piece.
+func newChunk[T any](file string, first int) *chunk[T] {
+	return &chunk[T]{file: file, first: first, text: make([]byte, 0, chunkBytes+chunkBytes/8), done: make(chan struct{})}
+}
+
 // errStop ends the reading early, without an error.
 var errStop = errors.New("stop")
 
@@ -83,7 +89,7 @@ func eachParallel[T any](ctx context.Context, files []string, progress *atomic.I
 func readChunks[T any](ctx context.Context, files []string, progress *atomic.Int64, jobs, ordered chan<- *chunk[T]) error {
 	ordinal := 0
 	for _, file := range files {
-		c := &chunk[T]{file: file, first: ordinal, done: make(chan struct{})}
+		c := newChunk[T](file, ordinal)
 		send := func() error {
 			if len(c.records) == 0 {
 				return nil
@@ -98,7 +104,7 @@ func readChunks[T any](ctx context.Context, files []string, progress *atomic.Int
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
-			c = &chunk[T]{file: file, first: ordinal, done: make(chan struct{})}
+			c = newChunk[T](file, ordinal)
 			return nil
 		}
 		err := eachRecord(ctx, file, progress, func(r record) error {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"sort"
 	"sync/atomic"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/trajectories/textfilter"
 )
 
 // plan is what the first reading finds out: which rows are kept, what the rows
@@ -36,8 +38,10 @@ type rowSet struct{ number, size int }
 
 // sight is what a worker sees in one row.
 type sight struct {
-	reason    string // why it is dropped
-	whole     key    // of the messages, for duplicates
+	reason    string                // why it is dropped
+	found     []textfilter.Overlap  // of evaluation sets, if that is why
+	near      *textfilter.Signature // for near-duplicates
+	whole     key                   // of the messages, for duplicates
 	group     key
 	score     float64
 	scored    bool
@@ -66,12 +70,15 @@ type planner struct {
 	plan     *plan
 	formats  tally
 	filtered tally
-	whole    map[key]bool
+	whole    map[key]uint32 // row that is kept
 	groups   map[key]*groupSeen
 	order    []*groupSeen
 	tools    map[string]bool            // definitions seen, as text
 	byName   map[string]json.RawMessage // the first definition of each tool
 	conflict map[string]bool
+	rules    *textRules
+	near     *textfilter.NearIndex // nil unless near-duplicates are left out
+	removed  *removedList
 }
 
 // groupSeen is what is known of the rows that share a prompt.
@@ -83,12 +90,22 @@ type groupSeen struct {
 	scores       []scoredRow // for preference pairs
 }
 
-func newPlanner(o *Options, report *Report) *planner {
-	return &planner{
-		options: o, report: report, formats: tally{}, filtered: tally{},
+func newPlanner(o *Options, report *Report, rules *textRules, removed *removedList) (*planner, error) {
+	p := &planner{
+		options: o, report: report, rules: rules, removed: removed, formats: tally{}, filtered: tally{},
 		plan:  &plan{attempts: map[int]int{}, numbers: map[int]int{}},
-		whole: map[key]bool{}, groups: map[key]*groupSeen{}, tools: map[string]bool{}, byName: map[string]json.RawMessage{}, conflict: map[string]bool{},
+		whole: map[key]uint32{}, groups: map[key]*groupSeen{}, tools: map[string]bool{}, byName: map[string]json.RawMessage{}, conflict: map[string]bool{},
 	}
+	if removed != nil {
+		removed.plan = p.plan
+	}
+	if threshold := o.Filter.Text.NearDuplicates; threshold > 0 {
+		var err error
+		if p.near, err = textfilter.NewNearIndex(threshold); err != nil {
+			return nil, usage("--near-duplicates: %w", err)
+		}
+	}
+	return p, nil
 }
 
 func (p *planner) run(ctx context.Context, files []string, d *decoder, progress *atomic.Int64) (*plan, error) {
@@ -135,6 +152,9 @@ func (p *planner) look(r *Row, grouping bool) sight {
 	if s.reason == "" {
 		s.reason = p.options.For.unfit(r)
 	}
+	if s.reason == "" {
+		s.reason, s.found = p.rules.rejects(r)
+	}
 	if s.reason != "" {
 		s.tools, s.names = nil, nil
 		return s
@@ -145,6 +165,7 @@ func (p *planner) look(r *Row, grouping bool) sight {
 	if d := p.options.Filter.Dedupe; d != "" {
 		s.whole = digest(r.Messages, d == DedupePrompt)
 	}
+	s.near = p.rules.sign(r)
 	if grouping || s.noAttempt || s.noGroup {
 		s.group = groupKey(r)
 	}
@@ -162,14 +183,17 @@ func (p *planner) look(r *Row, grouping bool) sight {
 // add takes what was seen in one record, in order.
 func (p *planner) add(s sights) error {
 	p.plan.first = append(p.plan.first, uint32(len(p.plan.kept)))
+	p.removed.record(s.file, s.number)
 	if s.err != nil {
 		if s.torn && p.options.live {
 			return nil // a run that is being written
 		}
 		p.report.Broken++
+		broken := Broken{filepath.ToSlash(s.file), s.number, s.err.Error()}
 		if len(p.report.Lines) < maxNamed {
-			p.report.Lines = append(p.report.Lines, Broken{filepath.ToSlash(s.file), s.number, s.err.Error()})
+			p.report.Lines = append(p.report.Lines, broken)
 		}
+		p.removed.broken(broken)
 		return nil
 	}
 	p.formats.add(string(s.format), 1, 1)
@@ -185,14 +209,26 @@ func (p *planner) addRow(s *sight) {
 	p.plan.kept = append(p.plan.kept, false)
 	if s.reason != "" {
 		p.filtered.add(s.reason, 1, 1)
+		r := Removed{Reason: s.reason}
+		if s.found != nil {
+			p.rules.sets.take(s.found)
+			r.Evaluation = p.rules.sets.evaluation(s.found)
+		}
+		p.removed.row(index, r)
 		return
 	}
 	if p.options.Filter.Dedupe != "" {
-		if p.whole[s.whole] {
-			p.filtered.add("the same "+p.options.Filter.Dedupe+" as an earlier row", 1, 1)
+		if other, found := p.whole[s.whole]; found {
+			p.duplicate(index, int(other), 1, "the same "+p.options.Filter.Dedupe+" as an earlier row")
 			return
 		}
-		p.whole[s.whole] = true
+		p.whole[s.whole] = uint32(index)
+	}
+	if s.near != nil {
+		if other, similarity, found := p.near.FindOrAdd(index, s.near); found {
+			p.duplicate(index, other, similarity, fmt.Sprintf("similar to an earlier row by %g or more (--near-duplicates)", p.options.Filter.Text.NearDuplicates))
+			return
+		}
 	}
 	p.plan.kept[index] = true
 	p.addTools(s)
@@ -225,6 +261,12 @@ func (p *planner) addRow(s *sight) {
 	if s.scored && (g.worst < 0 || s.score < g.low) {
 		g.worst, g.low = index, s.score
 	}
+}
+
+// duplicate leaves out a row that is similar to one that is kept.
+func (p *planner) duplicate(row, other int, similarity float64, why string) {
+	p.filtered.add(why, 1, 1)
+	p.removed.duplicate(row, other, similarity, why)
 }
 
 func (p *planner) addTools(s *sight) {
@@ -264,6 +306,7 @@ func (p *planner) drop(row int, why string) {
 	if p.plan.kept[row] {
 		p.plan.kept[row] = false
 		p.filtered.add(why, 1, 1)
+		p.removed.row(row, Removed{Reason: why})
 	}
 }
 
@@ -298,6 +341,12 @@ func (p *planner) finish() {
 	p.plan.features.toolNames = p.plan.registry.Names()
 	if n := len(p.conflict); n > 0 {
 		p.report.Notes = append(p.report.Notes, "tools are defined differently in different rows; each row keeps its own definitions")
+	}
+	if sets := p.rules.sets; sets != nil {
+		p.report.EvaluationSets = sets.sets
+		if sets.common > 0 {
+			p.report.Notes = append(p.report.Notes, fmt.Sprintf("%d n-grams that many rows of the evaluation sets repeat are taken for instructions and not looked for", sets.common))
+		}
 	}
 	p.report.Formats, p.report.Filtered = p.formats.list(), p.filtered.list()
 	p.report.Kept = p.plan.count

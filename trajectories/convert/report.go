@@ -33,23 +33,25 @@ type Broken struct {
 
 // Report says what a conversion did.
 type Report struct {
-	To       Format        `json:"to"`
-	For      Consumer      `json:"for,omitempty"`
-	Encoding string        `json:"encoding"`
-	Out      string        `json:"out"`
-	Sources  []string      `json:"sources"`
-	Formats  []Count       `json:"formats"`  // of the records read
-	Read     int64         `json:"read"`     // rows
-	Written  int64         `json:"written"`  // rows, pairs or groups
-	Kept     int64         `json:"kept"`     // rows that passed the filters
-	Filtered []Count       `json:"filtered"` // why rows were left out
-	Lost     []Count       `json:"lost"`     // what the target can't carry
-	MadeUp   []Count       `json:"made_up"`  // what the source lacks and the target needs
-	Broken   int64         `json:"broken"`   // lines that could not be read
-	Lines    []Broken      `json:"broken_lines"`
-	Notes    []string      `json:"notes"`
-	Splits   []table.Split `json:"-"`
-	Files    []reportFile  `json:"files"`
+	To       Format   `json:"to"`
+	For      Consumer `json:"for,omitempty"`
+	Encoding string   `json:"encoding"`
+	Out      string   `json:"out"`
+	Sources  []string `json:"sources"`
+	Formats  []Count  `json:"formats"`  // of the records read
+	Read     int64    `json:"read"`     // rows
+	Written  int64    `json:"written"`  // rows, pairs or groups
+	Kept     int64    `json:"kept"`     // rows that passed the filters
+	Filtered []Count  `json:"filtered"` // why rows were left out
+	// EvaluationSets says what was found of the sets that rows must not contain.
+	EvaluationSets []EvaluationSet `json:"evaluation_sets,omitempty"`
+	Lost           []Count         `json:"lost"`    // what the target can't carry
+	MadeUp         []Count         `json:"made_up"` // what the source lacks and the target needs
+	Broken         int64           `json:"broken"`  // lines that could not be read
+	Lines          []Broken        `json:"broken_lines"`
+	Notes          []string        `json:"notes"`
+	Splits         []table.Split   `json:"-"`
+	Files          []reportFile    `json:"files"`
 }
 
 type reportFile struct {

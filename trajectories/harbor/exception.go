@@ -50,6 +50,8 @@ func ExceptionType(r *trajectories.Rollout) string {
 			return "VerifierTimeoutError"
 		}
 		return "VerifierError"
+	case trajectories.OutcomeEnvironmentError:
+		return "EnvironmentError"
 	case trajectories.OutcomeCancelled:
 		return "CancelledError"
 	}

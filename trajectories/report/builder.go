@@ -356,6 +356,8 @@ func outcomeSign(o trajectories.Outcome) string {
 		return "S"
 	case trajectories.OutcomeVerifierError:
 		return "V"
+	case trajectories.OutcomeEnvironmentError:
+		return "E"
 	case trajectories.OutcomeCancelled:
 		return "C"
 	case trajectories.OutcomeLimit:

@@ -128,7 +128,7 @@ func shareChart(title string, counts []stats.Count) template.HTML {
 // outcomeClass is the name of an outcome as a style class: one of the known ones.
 func outcomeClass(outcome string) string {
 	switch outcome {
-	case "scored", "limit", "agent_error", "model_error", "sandbox_error", "verifier_error", "cancelled":
+	case "scored", "limit", "agent_error", "model_error", "sandbox_error", "verifier_error", "environment_error", "cancelled":
 		return outcome
 	case "completed":
 		return "scored"
