@@ -162,8 +162,9 @@ func (v *verification) lookBack(ctx context.Context, ran sandbox.Result) error {
 		return infra("read what happened while the tests ran", err)
 	}
 	v.doubtIf(lost, kindLost, testsDir, "more happened to the tests and their results than could be noted")
-	// Under supervision only processes that were kept can send one.
-	v.doubtIf((v.supervised == nil || v.guarded()) && !ran.TimedOut && ran.ExitCode > 128 && ran.ExitCode <= 128+64, kindSignal, testScript, "the tests were ended by signal %d", ran.ExitCode-128)
+	// Under supervision only processes that were kept can send one, or code that the tests
+	// have loaded.
+	v.doubtIf((v.supervised == nil || v.guarded() || len(own.Loaded) > 0) && !ran.TimedOut && ran.ExitCode > 128 && ran.ExitCode <= 128+64, kindSignal, testScript, "the tests were ended by signal %d", ran.ExitCode-128)
 	given, err := v.givenTests()
 	if err != nil {
 		return err
@@ -361,7 +362,7 @@ func (v *verification) compareTools(ctx context.Context) error {
 			continue
 		}
 		what := judgeChange(c)
-		v.doubtIf(core(c, packages) || what == "replaced" || what == "removed", kindTools, c.Path, "%s was %s while the tests ran", c.Path, c.Kind)
+		v.doubtIf(core(c, packages) || what == "replaced" || what == "removed" || what != "" && v.supervised != nil, kindTools, c.Path, "%s was %s while the tests ran", c.Path, c.Kind)
 	}
 	return nil
 }

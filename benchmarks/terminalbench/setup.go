@@ -108,13 +108,22 @@ func decidesDownloads(c sandbox.Change, packages bool) bool {
 	return strings.HasPrefix(c.Path, "/root/.config/uv/") || strings.HasPrefix(c.Path, "/root/.config/pip/")
 }
 
+// installerDirs are directories that installers make where they are missing.
+var installerDirs = []string{"/root/.local", "/root/.local/bin", "/root/.local/share", "/root/.cache", "/root/.cache/uv", "/root/.config", "/root/.cargo"}
+
+// blocksInstallers says whether a change seems to have put something else in place of one of
+// their directories: nothing is in it.
+func blocksInstallers(changes []sandbox.Change, c sandbox.Change) bool {
+	return slices.Contains(installerDirs, c.Path) && c.Kind != sandbox.Deleted && !slices.ContainsFunc(changes, func(in sandbox.Change) bool { return strings.HasPrefix(in.Path, c.Path+"/") })
+}
+
 // brokenDownloads names what the agent changed that decides about downloads, as far as
 // it is where the tests ran.
 func (v *verification) brokenDownloads(ctx context.Context) ([]string, error) {
 	var found []string
 	packages := upgraded(v.changes)
 	for _, c := range v.changes {
-		if decidesDownloads(c, packages) && len(found) < 5 {
+		if (decidesDownloads(c, packages) || blocksInstallers(v.changes, c)) && len(found) < 5 {
 			found = append(found, c.Path)
 		}
 	}

@@ -74,8 +74,8 @@ func (s *box) Export(ctx context.Context, paths []sandbox.Change, w io.Writer) e
 // exportPath writes one path; of a directory that was there before only itself.
 func (s *box) exportPath(ctx context.Context, c sandbox.Change, wanted, done map[string]bool, out *tar.Writer) error {
 	stream, _, err := s.provider.engine.copyOut(ctx, s.container, c.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // removed since it was listed
+	if errors.Is(err, fs.ErrNotExist) || err != nil && strings.Contains(err.Error(), "too many links") {
+		return nil // removed since it was listed; or a link that leads to itself, which no program can follow
 	}
 	if err != nil {
 		return err

@@ -66,6 +66,9 @@ func (s *box) As(ctx context.Context, user string) (sandbox.Sandbox, error) {
 		Why: func() string { return ending().words }, EndedInside: func() bool { return ending().inside },
 	})
 	if err != nil {
+		if last := ending(); last.inside {
+			return nil, fmt.Errorf("%w: %s: %w", sandbox.ErrEndedInside, last.words, err)
+		}
 		return nil, s.blame(ctx, fmt.Errorf("the server for user %q: %w", user, err))
 	}
 	return &door{Client: client}, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,6 +45,10 @@ type lastState struct {
 	stopped string // why the harness itself ended the container
 }
 
+// faultWords are what Go's runtime says of signals that stand for a fault of the program.
+// The server has none: a process that owns a descriptor can send them (F_SETSIG).
+var faultWords = []string{"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS", "SIGABRT", "SIGQUIT"}
+
 // threadWords are what Go's runtime says when it can't start a thread.
 const threadWords = "failed to create new OS thread"
 
@@ -61,6 +66,8 @@ func (e lastState) explain() ending {
 	case e.ExitCode == inside.ExitForsaken:
 	case e.outOfMemory():
 		x = ending{words: "it ran out of memory: what ran in it had used up its limit", inside: true, again: true}
+	case slices.ContainsFunc(faultWords, func(signal string) bool { return strings.Contains(e.said, signal) }):
+		x = ending{words: "what ran in it sent its server a signal: " + firstLine(e.said), inside: true, again: true}
 	case strings.Contains(e.said, threadWords):
 		x = ending{words: "what ran in it had used up its limit on processes", inside: true, again: true}
 	default:
@@ -70,6 +77,11 @@ func (e lastState) explain() ending {
 		x.words += "; its server said: " + said
 	}
 	return x
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
 }
 
 // outOfMemory reports whether the container ended because its memory ran out. The engine

@@ -52,6 +52,8 @@ func (s *Session) decide(n *notification, valid func() bool) unix.Errno {
 		return x.exec()
 	case opKill, opKillFD, opTrace, opLimit:
 		return x.touch()
+	case opOwner:
+		return x.own()
 	case opRefuse:
 		if who.level == untrusted {
 			return unix.EPERM
@@ -203,6 +205,13 @@ func (x *request) change(dir, name int, follow bool) unix.Errno {
 			return unix.EACCES
 		}
 	}
+	if x.who.level != untrusted && slices.ContainsFunc(p.links, x.s.isForeign) {
+		// The program writes to a file that it knows by another name.
+		if kind := x.s.ofCommand(p.path); kind != "" {
+			x.s.note(kind, p.path, x.pid)
+			return unix.ELOOP
+		}
+	}
 	if x.who.level != untrusted {
 		if x.who.level == program && compiled(p.path) {
 			x.s.load(p)
@@ -309,10 +318,13 @@ func (s *Session) protected(p place, who *process) string {
 	if by, ok := s.made[name]; ok && by != untrusted && s.besideResults(name) {
 		return sandbox.ActOutput
 	}
-	if _, ok := s.outputs[name]; ok && !strings.Contains(who.given, path.Base(name)) {
+	if _, ok := s.outputs[name]; ok && p.owner == 0 && !strings.Contains(who.given, path.Base(name)) { // not through a descriptor it was given
 		return sandbox.ActOutput
 	}
 	if target, ok := memoryOf(name); ok && s.trusted(target) {
+		return sandbox.ActTrace
+	}
+	if p.owner != 0 && s.trusted(p.owner) {
 		return sandbox.ActTrace
 	}
 	if p.exists && s.isCode(name) && !s.isForeign(name) {
@@ -542,6 +554,20 @@ func (x *request) touch() unix.Errno {
 		return 0
 	}
 	x.s.note(kind, describe(target), x.pid)
+	return unix.EPERM
+}
+
+// own decides on who gets the signals of a descriptor: SIGIO or, with F_SETSIG, any. An
+// untrusted process may only name itself.
+func (x *request) own() unix.Errno {
+	if x.who.level != untrusted {
+		return 0
+	}
+	const fSetSignal = 10
+	if command := x.arg(1); command == unix.F_SETOWN && (x.arg(2) == 0 || int(int32(uint32(x.arg(2)))) == x.pid) || command == fSetSignal && x.arg(2) == 0 {
+		return 0
+	}
+	x.s.note(sandbox.ActSignal, "owner of a descriptor", x.pid)
 	return unix.EPERM
 }
 

@@ -14,7 +14,7 @@ import (
 type numbers struct {
 	open, creat, unlink, rmdir, mkdir, mknod, rename, link, symlink, truncate, truncate64         int
 	openat, openat2, unlinkat, mkdirat, mknodat, renameat, renameat2, linkat, symlinkat           int
-	execve, execveat, bind, socketcall                                                            int
+	execve, execveat, bind, socketcall, fcntl, fcntl64, ioctl                                     int
 	kill, tkill, tgkill, sigqueue, tgsigqueue, pidfdSignal                                        int
 	ptrace, vmWrite, pidfdGetfd, prlimit                                                          int
 	mount, umount, moveMount, openTree, fsopen, fsmount, pivotRoot, unshare, setns, clone, clone3 int
@@ -37,6 +37,7 @@ func (n numbers) table() map[int]call {
 		n.rename:   pairCall(opRename, -1, 0, -1, 1, -1),
 		n.renameat: pairCall(opRename, 0, 1, 2, 3, -1), n.renameat2: pairCall(opRename, 0, 1, 2, 3, 4),
 		n.link: pairCall(opLink, -1, 0, -1, 1, -1), n.linkat: pairCall(opLink, 0, 1, 2, 3, 4),
+		n.fcntl: pidCall(opOwner, -1, -1), n.fcntl64: pidCall(opOwner, -1, -1), n.ioctl: pidCall(opOwner, -1, -1),
 		n.bind: pathCall(opBind, -1, -1, -1), n.socketcall: pathCall(opSocketCall, -1, -1, -1),
 		n.execve: execCall(-1, 0, 1, -1), n.execveat: execCall(0, 1, 2, 4),
 		n.kill: pidCall(opKill, 0, 1), n.tkill: pidCall(opKill, 0, 1), n.tgkill: pidCall(opKill, 0, 2),
@@ -74,7 +75,7 @@ func native() numbers {
 	return numbers{
 		openat: unix.SYS_OPENAT, unlinkat: unix.SYS_UNLINKAT, mkdirat: unix.SYS_MKDIRAT, mknodat: unix.SYS_MKNODAT,
 		renameat: unix.SYS_RENAMEAT, renameat2: unix.SYS_RENAMEAT2, linkat: unix.SYS_LINKAT, symlinkat: unix.SYS_SYMLINKAT, truncate: unix.SYS_TRUNCATE,
-		execve: unix.SYS_EXECVE, execveat: unix.SYS_EXECVEAT, bind: unix.SYS_BIND,
+		execve: unix.SYS_EXECVE, execveat: unix.SYS_EXECVEAT, bind: unix.SYS_BIND, fcntl: unix.SYS_FCNTL, ioctl: unix.SYS_IOCTL,
 		kill: unix.SYS_KILL, tkill: unix.SYS_TKILL, tgkill: unix.SYS_TGKILL, sigqueue: unix.SYS_RT_SIGQUEUEINFO, tgsigqueue: unix.SYS_RT_TGSIGQUEUEINFO,
 		ptrace: unix.SYS_PTRACE, vmWrite: unix.SYS_PROCESS_VM_WRITEV, prlimit: unix.SYS_PRLIMIT64,
 		mount: unix.SYS_MOUNT, umount: unix.SYS_UMOUNT2, pivotRoot: unix.SYS_PIVOT_ROOT, unshare: unix.SYS_UNSHARE, setns: unix.SYS_SETNS, clone: unix.SYS_CLONE,

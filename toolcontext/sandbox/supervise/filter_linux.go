@@ -29,6 +29,7 @@ const (
 	opKillFD               // pidfd, signal
 	opTrace                // pid in the argument pid
 	opLimit                // pid
+	opOwner                // descriptor, command, owner or signal
 	opRefuse               // refused for untrusted processes
 	opAbsent               // does not exist for any process
 )
@@ -121,6 +122,8 @@ func (a *architecture) block(reads bool) []unix.SockFilter {
 			p.match(nr, load(16+8*c.flags), jset(writeFlags, 0, 1), ret(retNotify), ret(retAllow))
 		case c.op == opLimit:
 			p.match(nr, load(16+8*c.pid), jeq(0, 0, 1), ret(retAllow), ret(retNotify))
+		case c.op == opOwner:
+			p.match(nr, ownerBody()...)
 		default:
 			p.match(nr, ret(retNotify))
 		}
@@ -128,6 +131,18 @@ func (a *architecture) block(reads bool) []unix.SockFilter {
 	p.match(a.clone, load(16), jset(namespaces, 0, 1), ret(retErrno|uint32(unix.EPERM)), ret(retAllow))
 	p.ret(retAllow)
 	return p.list
+}
+
+// Commands of fcntl(2) and ioctl(2) that say who gets the signals of a descriptor.
+var ownerCommands = []uint32{unix.F_SETOWN, 10 /* F_SETSIG */, 15 /* F_SETOWN_EX */, 0x8901 /* FIOSETOWN */, 0x8902 /* SIOCSPGRP */}
+
+// ownerBody passes these commands on.
+func ownerBody() []unix.SockFilter {
+	body := []unix.SockFilter{load(16 + 8*1)}
+	for i, command := range ownerCommands {
+		body = append(body, jeq(command, uint8(len(ownerCommands)-i), 0))
+	}
+	return append(body, ret(retAllow), ret(retNotify))
 }
 
 type assembler struct{ list []unix.SockFilter }

@@ -87,6 +87,8 @@ type place struct {
 	path   string // without links, as the supervisor sees it
 	exists bool
 	dir    bool
+	links  []string // links that lead there, outside /proc
+	owner  int      // the process of a descriptor in /proc that leads there; 0 for none
 }
 
 // atFD returns the directory a descriptor stands for; AT_FDCWD is the working directory.
@@ -107,7 +109,10 @@ func link(tid int, name string) string {
 
 // resolve follows a path of a thread, starting in dir where it is relative. With
 // follow, a link at its end is followed too.
-func resolve(tid int, dir, name string, follow bool) (place, error) {
+func resolve(tid int, dir, name string, follow bool) (p place, err error) {
+	var followed []string
+	owner := 0
+	defer func() { p.links, p.owner = followed, owner }()
 	root := link(tid, "root")
 	if root == "" {
 		return place{}, unix.ESRCH
@@ -158,6 +163,11 @@ func resolve(tid int, dir, name string, follow bool) (place, error) {
 		if err != nil {
 			return place{}, err
 		}
+		if pid, ok := descriptorOf(next); ok {
+			owner = pid
+		} else if !strings.HasPrefix(next, "/proc/") {
+			followed = append(followed, next)
+		}
 		if strings.HasPrefix(next, "/proc/") && !strings.HasPrefix(target, "/") {
 			return place{path: next, exists: true}, nil // a pipe, a socket, …
 		}
@@ -174,6 +184,21 @@ func resolve(tid int, dir, name string, follow bool) (place, error) {
 		return place{}, err
 	}
 	return place{path: at, exists: true, dir: info.IsDir()}, nil
+}
+
+// descriptorOf returns the process that has the descriptor which a link of /proc stands for.
+func descriptorOf(name string) (pid int, ok bool) {
+	dir, _ := path.Split(name)
+	rest, ok := strings.CutPrefix(strings.TrimSuffix(dir, "/"), "/proc/")
+	if !ok || path.Base(rest) != "fd" {
+		return 0, false
+	}
+	number, _, _ := strings.Cut(rest, "/")
+	if i := strings.Index(rest, "/task/"); i >= 0 {
+		number, _, _ = strings.Cut(rest[i+len("/task/"):], "/")
+	}
+	pid, err := strconv.Atoi(number)
+	return pid, err == nil
 }
 
 // below says whether name is dir or is in it.

@@ -222,3 +222,47 @@ func TestSupervisor_ListsNewFilesBesideTests(t *testing.T) {
 	out, seen := b.run()
 	require.Equal(t, []string{b.path("tests/by-agent"), b.path("tests/by-tests"), b.path("tests/dir"), b.path("tests/dir/moved")}, seen.Added, out)
 }
+
+func TestSupervisor_RefusesToWriteResultsThroughLinksOfTheAgent(t *testing.T) {
+	b := newBench(t)
+	b.write("app/answer", "#!/bin/sh\necho 1\n")
+	b.write("tests/expected", "42")
+	require.NoError(t, os.Symlink(b.path("results/reward.json"), b.path("app/out")))
+	require.NoError(t, os.Symlink(b.path("tests/expected"), b.path("app/actual")))
+	require.NoError(t, os.Symlink(b.path("app/answer"), b.path("app/other")))
+	b.write("tests/test.sh", "#!/bin/bash\n$R/app/other > $R/app/out\n$R/app/answer > $R/app/actual\necho 0 > $R/results/reward.txt\n")
+	out, seen := b.run()
+	require.ElementsMatch(t, []string{sandbox.ActResult, sandbox.ActSealed}, b.kinds(seen), out)
+	require.Equal(t, "42", b.read("tests/expected"))
+	require.NoFileExists(t, b.path("results/reward.json"))
+}
+
+func TestSupervisor_KeepsDescriptorsOfOthersApart(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	for name, c := range map[string]struct {
+		attack string
+		kinds  []string
+	}{
+		"its own output":           {"open('/proc/self/fd/1', 'w').write('42'); fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())", nil},
+		"the output of its parent": {"open('/proc/%d/fd/1' % os.getppid(), 'w').write('42')", []string{sandbox.ActTrace}},
+		"signals of a descriptor":  {"fcntl.fcntl(0, fcntl.F_SETOWN, os.getppid()); print(42)", []string{sandbox.ActSignal}},
+		"another signal of it":     {"fcntl.fcntl(0, 10, signal.SIGKILL); print(42)", []string{sandbox.ActSignal}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.write("app/answer", "#!"+python+"\nimport fcntl, os, signal\ntry:\n    "+c.attack+"\nexcept OSError:\n    print(41)\n")
+			b.write("tests/test.sh", "#!/bin/bash\nanswer=$(bash $R/tests/ask.sh)\n[ \"$answer\" = 42 ] && echo 1 > $R/results/reward.txt || echo 0 > $R/results/reward.txt\n")
+			b.write("tests/ask.sh", "$R/app/answer > $R/app/printed\ncat $R/app/printed\n")
+			out, seen := b.run()
+			require.Equal(t, c.kinds, b.kinds(seen), out)
+			want := "0\n"
+			if c.kinds == nil {
+				want = "1\n"
+			}
+			require.Equal(t, want, b.read("results/reward.txt"), out)
+		})
+	}
+}

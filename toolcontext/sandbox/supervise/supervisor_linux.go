@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net"
@@ -175,7 +176,7 @@ func (s *Session) End() (sandbox.Supervision, error) {
 		seen.Replaced, seen.Installed = nil, true
 	}
 	if s.failure == nil && !s.began {
-		return seen, fmt.Errorf("supervise a command: the launcher did not start: %w", sandbox.ErrUnsupported)
+		return seen, fmt.Errorf("supervise a command: %w", errLauncherEnded)
 	}
 	return seen, s.failure
 }
@@ -193,7 +194,7 @@ func (s *Session) run() {
 			continue
 		}
 		if err != nil {
-			s.failure = fmt.Errorf("supervise a command: %w: %w", sandbox.ErrUnsupported, err)
+			s.failure = fmt.Errorf("supervise a command: %w", err)
 			_ = conn.Close()
 			return
 		}
@@ -205,6 +206,10 @@ func (s *Session) run() {
 		return
 	}
 }
+
+// errLauncherEnded says that the launcher ended before the command began. It does so for no
+// reason of its own: another process of the sandbox has ended it.
+var errLauncherEnded = fmt.Errorf("%w: the launcher of the command did not begin", sandbox.ErrEndedInside)
 
 // errStranger says that it was not the launcher which connected.
 var errStranger = errors.New("not the launcher")
@@ -233,11 +238,17 @@ func (s *Session) greet(conn *net.UnixConn) (int, error) {
 	text := make([]byte, 512)
 	rights := make([]byte, unix.CmsgSpace(4))
 	n, rn, _, _, err := conn.ReadMsgUnix(text, rights)
+	if errors.Is(err, io.EOF) {
+		return -1, errLauncherEnded
+	}
 	if err != nil {
 		return -1, err
 	}
-	if rn == 0 {
-		return -1, errors.New(string(text[:n]))
+	switch {
+	case n == 0:
+		return -1, errLauncherEnded
+	case rn == 0:
+		return -1, fmt.Errorf("%w: %s", sandbox.ErrUnsupported, text[:n])
 	}
 	messages, err := unix.ParseSocketControlMessage(rights[:rn])
 	if err != nil || len(messages) != 1 {
