@@ -173,6 +173,9 @@ func New(opts Options) (*Runner, error) {
 	if d, ok := opts.Environment.(RunDirUser); ok {
 		d.UseRunDir(opts.Store.Dir())
 	}
+	if d, ok := opts.Environment.(RestoreDirUser); ok && opts.Agent == AgentModel {
+		d.RestoreFrom(opts.Store.Dir()) // for rollouts that only lack their score
+	}
 	if len(opts.Config.ExtraBody) > 0 && string(opts.Config.ExtraBody) != "null" {
 		extra, err := chat.ParseObject(opts.Config.ExtraBody)
 		if err != nil {
@@ -285,6 +288,9 @@ func (r *Runner) execute(ctx context.Context) error {
 	if err := r.budget.over(); err != nil && slices.ContainsFunc(r.opts.Store.Entries(), failed) {
 		return err // before the records of what can't be run again are put away
 	}
+	if err := r.keepFailed(failed); err != nil {
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
 	n, err := r.opts.Store.Supersede(failed)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
@@ -303,6 +309,12 @@ func (r *Runner) execute(ctx context.Context) error {
 			if keyed {
 				r.itemSteps[e.ItemID] = e.Step
 				r.nextStep = max(r.nextStep, e.Step+1)
+			}
+		}
+		if keyed { // what waits for its score is known by the step it was run in
+			for _, key := range r.opts.Store.WaitingKeys() {
+				r.itemSteps[key.ItemID] = key.Step
+				r.nextStep = max(r.nextStep, key.Step+1)
 			}
 		}
 		if err := r.handOnRecorded(); err != nil {
@@ -421,7 +433,9 @@ func (r *Runner) worker(ctx context.Context, a assignment) {
 func (r *Runner) withRetries(ctx context.Context, a assignment) *trajectories.Rollout {
 	spend := &ledger{}
 	r.budget.begin(spend)
-	rec := r.tries(spend.into(ctx), a, spend)
+	kept := r.waitingFor(a)
+	spend.earlier = kept
+	rec := r.tries(spend.into(ctx), a, spend, kept)
 	r.budget.end(spend, rec)
 	if n := spend.total().Unreported; n > 0 && r.uncounted.CompareAndSwap(false, true) {
 		r.opts.Observer.Warn(fmt.Sprintf("rollout %s: %s of %s came without token counts, so what it used and cost is not known (said once)", rec.ID, plural(n, "answer"), r.opts.ModelName))
@@ -430,10 +444,11 @@ func (r *Runner) withRetries(ctx context.Context, a assignment) *trajectories.Ro
 }
 
 // tries runs an assignment again when something other than the agent decided its outcome.
-func (r *Runner) tries(ctx context.Context, a assignment, spend *ledger) *trajectories.Rollout {
+// A conversation that is finished, and needs nothing else to be scored, is not held again.
+func (r *Runner) tries(ctx context.Context, a assignment, spend *ledger, kept *trajectories.Rollout) *trajectories.Rollout {
 	var earlier []trajectories.SandboxEvent
 	for try := 0; ; try++ {
-		rec, cause := r.rollout(ctx, a)
+		rec, cause := r.rollout(ctx, a, kept)
 		rec.Retries = try
 		earlier = keepEvents(rec, earlier, try+1)
 		rec.Spend = spend.record()
@@ -444,7 +459,12 @@ func (r *Runner) tries(ctx context.Context, a assignment, spend *ledger) *trajec
 		r.opts.Observer.Retrying(rec, try+1)
 		select {
 		case <-time.After(retryDelay(try)):
-			spend.nextTry()
+			if r.opts.Agent == AgentModel && r.scorable(a.group.item, rec) {
+				kept = rec
+			} else {
+				kept = nil
+				spend.nextTry()
+			}
 		case <-r.opts.Drain:
 			return rec
 		case <-ctx.Done():

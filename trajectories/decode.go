@@ -77,6 +77,10 @@ func DecodeRollout(line []byte) (*Rollout, error) {
 			r.Toolsets = textList(v)
 		case "tool_errors":
 			r.ToolErrors = decodeToolErrors(v)
+		case "tool_calls":
+			r.ToolCalls = int(v.Int())
+		case "invalid_tool_calls":
+			r.InvalidToolCalls = int(v.Int())
 		case "usage":
 			r.Usage = decodeUsage(v)
 		case "spend":

@@ -35,6 +35,18 @@ func (x *index) add(e Entry) {
 	x.entries = append(x.entries, e)
 }
 
+// has says whether a rollout with that key is on disk.
+func (x *index) has(key Key) bool {
+	_, ok := x.byKey[key]
+	return ok
+}
+
+// hasID says whether a rollout with that id is on disk or on its way there.
+func (x *index) hasID(id string) bool {
+	_, ok := x.ids[id]
+	return ok
+}
+
 // conflict says why a rollout of that key and id can not be recorded, or nil.
 func (x *index) conflict(key Key, id string) error {
 	_, known := x.byKey[key]

@@ -18,8 +18,14 @@ func (r *Run) recover() error {
 	if err := r.finishMove(); err != nil {
 		return fmt.Errorf("resume run %s: %w", r.dir, err)
 	}
+	if err := r.openWaiting(); err != nil {
+		return fmt.Errorf("resume run %s: %w", r.dir, err)
+	}
 	for _, e := range r.index.entries {
 		r.count(e)
+	}
+	for _, p := range r.waiting.places {
+		r.count(*p.spent)
 	}
 	if err := r.countSuperseded(); err != nil {
 		return fmt.Errorf("resume run %s: %w", r.dir, err)
@@ -168,13 +174,23 @@ func (r *Run) countSuperseded() (err error) {
 		return err
 	}
 	defer closeInto(&err, f)
+	// A rollout that was scored in a later session has the cost of its conversation in
+	// its later record too.
+	counted := make(map[string]bool)
+	for _, p := range r.waiting.places {
+		counted[p.id] = true
+	}
+	last := make(map[string]Entry)
 	if err := parseLines(newLineReader(f), func(l scannedLine) error {
-		if l.err == nil {
-			r.count(l.entry)
+		if l.err == nil && !counted[l.entry.ID] && !r.index.hasID(l.entry.ID) {
+			last[l.entry.ID] = l.entry
 		}
 		return nil
 	}); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
+	}
+	for _, e := range last {
+		r.count(e)
 	}
 	return nil
 }

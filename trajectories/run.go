@@ -36,6 +36,7 @@ type Run struct {
 	manifest Manifest
 	index    index
 	spent    Spent          // by everything ever recorded, rollouts taken out of the index included
+	waiting  waiting        // conversations without a score
 	inflight sync.WaitGroup // appends between being accepted and being queued
 	failed   error
 	closed   bool
@@ -102,6 +103,9 @@ func create(dir string, info Info, s settings) (_ *Run, err error) {
 		return nil, err
 	}
 	r := &Run{dir: dir, settings: s, lock: l, manifest: newManifest(&info, s.now()), index: newIndex()}
+	if err := r.openWaiting(); err != nil {
+		return nil, fmt.Errorf("create run %s: %w", dir, err)
+	}
 	if err := r.open(&info); err != nil {
 		return nil, err
 	}
@@ -309,6 +313,7 @@ func (r *Run) close(status Status) error {
 	r.inflight.Wait()
 	close(r.queue)
 	<-r.done
+	waitingErr := r.closeWaiting()
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -316,7 +321,7 @@ func (r *Run) close(status Status) error {
 	if err := r.view.Sync(); err != nil && r.failed == nil {
 		r.failed = diskFailure("write "+r.path(trajectoriesFile), err)
 	}
-	problems = append(problems, r.rollouts.Close(), r.view.Close())
+	problems = append(problems, r.rollouts.Close(), r.view.Close(), waitingErr)
 	r.closeIndex()
 	m := &r.manifest
 	m.Status = status

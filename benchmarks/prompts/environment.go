@@ -96,6 +96,7 @@ var (
 	_ env.Noter            = (*Environment)(nil)
 	_ env.Aggregator       = (*Environment)(nil)
 	_ env.Restorer         = (*Environment)(nil)
+	_ env.InstantScorer    = (*Environment)(nil)
 	_ env.Closer           = (*Environment)(nil)
 	_ env.Preparer         = (*preparing)(nil)
 )
@@ -328,6 +329,9 @@ func (e *Environment) Describe(it env.Item) json.RawMessage {
 func (e *Environment) Reward(ctx context.Context, it env.Item, result *agentloop.Result, tc *toolcontext.Context) (env.Score, error) {
 	return e.scorer.Score(ctx, reward.Input{ItemID: it.ID, Row: it.Value.(row).data, Result: result, Tools: tc})
 }
+
+// ScoresInstantly says whether the reward only compares texts and numbers.
+func (e *Environment) ScoresInstantly() bool { return e.own.Reward.OnlyCompares() }
 
 // Dataset says where the rows come from. The digest covers local files; a dataset of the hub is known by its commit.
 func (e *Environment) Dataset() (json.RawMessage, string, error) {
