@@ -83,14 +83,20 @@ func (r *Runner) handOnRecorded() error {
 	}
 	recorded := make(map[int]*group)
 	attempts := make(map[int]int)
-	for _, e := range r.opts.Store.Entries() {
+	if err := r.opts.Store.EachEntry(func(e trajectories.Entry) error {
+		if r.opts.Groups.Has(e.Step) {
+			return nil
+		}
 		if attempts[e.Step]++; recorded[e.Step] == nil {
 			recorded[e.Step] = &group{number: e.Group, step: e.Step, size: r.opts.Config.GroupSize, item: Item{ID: e.ItemID, Digest: e.ItemDigest}}
 		}
+		return nil
+	}); err != nil {
+		return err
 	}
 	for _, step := range slices.Sorted(maps.Keys(recorded)) {
 		g := recorded[step]
-		if attempts[step] != g.size || r.opts.Groups.Has(step) {
+		if attempts[step] != g.size {
 			continue
 		}
 		if _, err := r.memberIDs(g); err != nil {
@@ -155,6 +161,10 @@ func (r *Runner) groupDone(g *group) error {
 func (r *Runner) memberIDs(g *group) ([]string, error) {
 	ids := make([]string, 0, g.size)
 	for attempt := range g.size {
+		if id, ok := g.recordedID(attempt); ok {
+			ids = append(ids, id)
+			continue
+		}
 		entry, ok := r.opts.Store.Lookup(g.key(attempt))
 		if !ok {
 			return nil, fmt.Errorf("collect group %d: attempt %d of item %q is not recorded", g.step, attempt, g.item.ID)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -123,8 +124,9 @@ type Runner struct {
 	ahead     *prefetch
 	now       func() time.Time
 
-	stepItems  map[int]string // process: the item each recorded step had
-	itemSteps  map[string]int // process: the step each item has, where items are known by their content
+	seed       maphash.Seed   // of the hashes that items are known by
+	stepItems  map[int]uint64 // process: the item each recorded step had
+	itemSteps  map[uint64]int // process: the step each item has, where items are known by their content
 	nextStep   int            // of the next item that has none
 	yielded    int            // rollouts in the groups handed out so far
 	itemsEnded bool           // there are no more
@@ -151,7 +153,7 @@ type Runner struct {
 
 // New checks the options and prepares a run. Nothing has been started when it fails.
 func New(opts Options) (*Runner, error) {
-	r := &Runner{opts: opts, now: time.Now, toolSlots: newSlots(opts.Config.ToolPoolSize)}
+	r := &Runner{opts: opts, now: time.Now, seed: maphash.MakeSeed(), toolSlots: newSlots(opts.Config.ToolPoolSize)}
 	if opts.Observer == nil {
 		r.opts.Observer = silent{}
 	}
@@ -285,35 +287,47 @@ func (r *Runner) execute(ctx context.Context) error {
 	}
 	manifest := r.opts.Store.Manifest()
 	r.budget.open(r.opts.Store.Spent(), manifest.Active(time.Now()))
-	if err := r.budget.over(); err != nil && slices.ContainsFunc(r.opts.Store.Entries(), failed) {
-		return err // before the records of what can't be run again are put away
-	}
-	if err := r.keepFailed(failed); err != nil {
-		return fmt.Errorf("%w: %w", ErrStore, err)
-	}
-	n, err := r.opts.Store.Supersede(failed)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrStore, err)
-	}
-	if n > 0 {
-		r.opts.Observer.Warn(fmt.Sprintf("%d rollouts of an earlier session are run again; their records moved to superseded.jsonl", n))
-	}
+	_, keyed := r.opts.Environment.(ContentKeyed)
+	keyed = keyed && r.opts.Mode != config.Evaluate
 	if r.opts.Mode != config.Evaluate {
-		r.stepItems = make(map[int]string)
-		_, keyed := r.opts.Environment.(ContentKeyed)
+		r.stepItems = make(map[int]uint64)
 		if keyed {
-			r.itemSteps = make(map[string]int)
+			r.itemSteps = make(map[uint64]int)
 		}
-		for _, e := range r.opts.Store.Entries() {
-			r.stepItems[e.Step] = e.ItemID
+	}
+	var again []trajectories.Entry
+	if err := r.opts.Store.EachEntry(func(e trajectories.Entry) error {
+		switch {
+		case failed(e):
+			again = append(again, e)
+		case r.stepItems != nil:
+			r.stepItems[e.Step] = r.hash(e.ItemID)
 			if keyed {
-				r.itemSteps[e.ItemID] = e.Step
+				r.itemSteps[r.hash(e.ItemID)] = e.Step
 				r.nextStep = max(r.nextStep, e.Step+1)
 			}
 		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	if len(again) > 0 {
+		if err := r.budget.over(); err != nil {
+			return err // before the records of what can't be run again are put away
+		}
+		if err := r.keepFailed(again); err != nil {
+			return fmt.Errorf("%w: %w", ErrStore, err)
+		}
+		n, err := r.opts.Store.Supersede(failed)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrStore, err)
+		}
+		r.opts.Observer.Warn(fmt.Sprintf("%d rollouts of an earlier session are run again; their records moved to superseded.jsonl", n))
+	}
+	if r.opts.Mode != config.Evaluate {
 		if keyed { // what waits for its score is known by the step it was run in
 			for _, key := range r.opts.Store.WaitingKeys() {
-				r.itemSteps[key.ItemID] = key.Step
+				r.itemSteps[r.hash(key.ItemID)] = key.Step
 				r.nextStep = max(r.nextStep, key.Step+1)
 			}
 		}
@@ -381,6 +395,9 @@ func (r *Runner) execute(ctx context.Context) error {
 	}
 	return trouble
 }
+
+// hash is what is kept in memory of an item's id.
+func (r *Runner) hash(id string) uint64 { return maphash.String(r.seed, id) }
 
 // pending is a group whose attempts have not been started.
 type pending struct {
@@ -598,6 +615,9 @@ func (r *Runner) recorded(g *group, rec *trajectories.Rollout, err error) {
 		return
 	}
 	r.opts.Observer.Finished(rec)
+	if r.opts.Groups != nil {
+		g.noteRecorded(rec)
+	}
 	if g.pending.Add(-1) == 0 {
 		if err := r.groupDone(g); err != nil {
 			r.abort(fmt.Errorf("%w: %w", ErrStore, err))

@@ -86,24 +86,21 @@ func takeUp(rec, stored *trajectories.Rollout) {
 	rec.Sequences, rec.NotTrainable = stored.Sequences, stored.NotTrainable
 }
 
-// keepFailed keeps the conversations of rollouts that a resumed run takes out of its
-// record because they have no score, so that they only have to be scored.
-func (r *Runner) keepFailed(failed func(trajectories.Entry) bool) error {
+// keepFailed keeps the conversations of rollouts that are about to be superseded because
+// they have no score, so that they only have to be scored.
+func (r *Runner) keepFailed(again []trajectories.Entry) error {
 	if r.opts.Agent != AgentModel {
 		return nil
 	}
-	for _, e := range r.opts.Store.Entries() {
-		if e.Score != nil || e.TurnsUsed == 0 || !failed(e) {
+	for _, e := range again {
+		if e.Score != nil || e.TurnsUsed == 0 {
 			continue
 		}
 		rec, err := r.opts.Store.Load(e.Key)
+		if err == nil && waits(rec) {
+			err = r.opts.Store.KeepWaiting(context.Background(), rec)
+		}
 		if err != nil {
-			return err
-		}
-		if !waits(rec) {
-			continue
-		}
-		if err := r.opts.Store.KeepWaiting(context.Background(), rec); err != nil {
 			return err
 		}
 	}

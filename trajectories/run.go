@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -49,7 +50,13 @@ type Run struct {
 	view     appendFile
 	indexed  appendFile // rollouts.index; nil when it could not be written
 	known    known      // of rollouts.index, when the run was opened
-	size     int64      // acknowledged bytes of rollouts.jsonl; written under mu
+	// trusted is how many entries rollouts.index may be believed for.
+	trusted atomic.Int64
+	// unindexed are the last entries while a run is opened, until rollouts.index has them.
+	unindexed []Entry
+	// interim yields the entries while rollouts.index is of an earlier state.
+	interim func(from int, visit func(Entry) error) error
+	size    int64 // acknowledged bytes of rollouts.jsonl; written under mu
 }
 
 // settings are what tests replace.
@@ -140,7 +147,7 @@ func resume(dir string, info Info, s settings) (_ *Run, err error) {
 	if err := r.recover(); err != nil {
 		return nil, err
 	}
-	if err := r.manifest.adopt(&info, changed, len(r.index.entries), s.now()); err != nil {
+	if err := r.manifest.adopt(&info, changed, r.index.n, s.now()); err != nil {
 		return nil, fmt.Errorf("resume run %s: %w", dir, err)
 	}
 	if err := r.open(&info); err != nil {
@@ -239,6 +246,7 @@ func (r *Run) open(info *Info) (err error) {
 	if err := r.openIndex(); err != nil {
 		r.indexed = nil // derived: the next resume parses instead
 	}
+	r.unindexed = nil
 	r.memory = semaphore.NewWeighted(r.settings.memory)
 	r.queue = make(chan request, 1024)
 	r.done = make(chan struct{})
@@ -261,7 +269,7 @@ func (r *Run) beginSession(info *Info) error {
 		PID:       r.settings.who.pid,
 		Host:      r.settings.who.host,
 		Versions:  info.versions(),
-		Rollouts:  len(r.index.entries),
+		Rollouts:  r.index.n,
 		Repairs:   r.repairs,
 	}
 	if len(m.Sessions) > 0 {

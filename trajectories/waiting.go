@@ -63,8 +63,9 @@ func (r *Run) keepWaiting(ctx context.Context, rollout *Rollout) error {
 	}
 	r.inflight.Add(1)
 	var spent *Entry
-	if i, ok := r.index.byKey[rollout.Key()]; ok && r.index.entries[i].ID == rollout.ID {
-		spent = &r.index.entries[i]
+	if r.index.has(rollout.Key()) && r.index.hasID(rollout.ID) { // about to be superseded
+		e := rollout.Entry()
+		spent = &e
 	}
 	r.mu.Unlock()
 	q, err := r.prepare(ctx, rollout, false)

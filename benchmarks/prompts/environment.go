@@ -369,7 +369,7 @@ func (e *Environment) Notes() []string {
 }
 
 // Aggregate adds the number of rows left out.
-func (e *Environment) Aggregate([]env.Record) []env.Metric {
+func (e *Environment) Aggregate(iter.Seq[env.Record]) []env.Metric {
 	n, _ := e.skipped.total()
 	return []env.Metric{{Name: "dataset/skipped_rows", Value: float64(n)}}
 }

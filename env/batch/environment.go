@@ -47,11 +47,12 @@ type environment struct {
 func (r *Run) Environment(images bool) (e env.Environment, steps int, closing func()) {
 	found := &environment{run: r, images: images, recorded: make(map[int]env.Item), pending: r.plan.pending, stop: func() {}}
 	again := Again()
-	for _, entry := range r.opts.Store.Entries() {
+	_ = r.opts.Store.EachEntry(func(entry trajectories.Entry) error { // fails only if visit does
 		if !slices.Contains(again, entry.Outcome) {
 			found.recorded[entry.Step] = env.Item{ID: entry.ItemID, Digest: entry.ItemDigest}
 		}
-	}
+		return nil
+	})
 	return found, len(found.recorded) + len(found.pending), func() { found.stop() }
 }
 
