@@ -172,6 +172,11 @@ func (e *Environment) examine(ctx context.Context, s *source) (int, error) {
 		inOrder.own.Shuffle = false // shuffling would read it all
 		s = &inOrder
 	}
+	if !s.own.Shuffle {
+		counting := *s
+		counting.keyless = true // keys are of no use here, and cost as much as all else
+		s = &counting
+	}
 	n := 0
 	for _, err := range s.items(ctx) {
 		if err != nil {
