@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -306,6 +307,10 @@ func (r *Runner) todo(g *group) ([]int, error) {
 		}); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrStore, err)
 		}
+		missing = slices.DeleteFunc(missing, func(attempt int) bool { // in the archive, where it stays
+			recorded, _ := r.opts.Store.Recorded(g.key(attempt), g.item.Digest)
+			return recorded
+		})
 		r.opts.Observer.Warn(fmt.Sprintf("%s changed since it was run; its rollouts moved to superseded.jsonl and run again", r.itemName(g.item)))
 	}
 	if done := g.size - left - len(missing); done > 0 {

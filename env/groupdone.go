@@ -1,8 +1,10 @@
 package env
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 
@@ -130,6 +132,10 @@ func (r *Runner) groupDone(g *group) error {
 	members := make([]*trajectories.Rollout, 0, g.size)
 	for attempt := range g.size {
 		rec, err := r.opts.Store.Load(g.key(attempt))
+		if errors.Is(err, os.ErrNotExist) { // in a segment of the record that was dropped
+			r.opts.Observer.Warn(fmt.Sprintf("group %d is left out: %v", g.step, err))
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("collect group %d: %w", g.step, err)
 		}

@@ -298,7 +298,7 @@ func (r *Runner) execute(ctx context.Context) error {
 	var again []trajectories.Entry
 	if err := r.opts.Store.EachEntry(func(e trajectories.Entry) error {
 		switch {
-		case failed(e):
+		case failed(e) && !e.Archived():
 			again = append(again, e)
 		case r.stepItems != nil:
 			r.stepItems[e.Step] = r.hash(e.ItemID)

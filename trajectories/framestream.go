@@ -3,6 +3,7 @@ package trajectories
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"io"
 	"os"
@@ -15,6 +16,7 @@ type frameStream struct {
 	buf   []byte
 	texts map[string]string
 	end   int64 // of the last frame that was read, in the file
+	torn  bool  // there is more than the frames
 }
 
 // maxFrame bounds what is believed of the size of a frame: a commit has fewer lines.
@@ -52,6 +54,7 @@ func (s *frameStream) close() {
 // error is errFrame at the first that is not whole.
 func (s *frameStream) content() ([]byte, error) {
 	size, err := binary.ReadUvarint(s.in)
+	s.torn = !errors.Is(err, io.EOF)
 	if err != nil || size > maxFrame {
 		return nil, errFrame
 	}

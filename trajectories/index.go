@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"io"
 	"os"
+	"slices"
 )
 
 // index knows every rollout of rollouts.jsonl by key and by id, in some 50 bytes each:
@@ -15,6 +16,7 @@ type index struct {
 	seed    maphash.Seed
 	blocks  [][]slot // in the order of the file; all but the last have blockSlots
 	n       int
+	base    int // those before it are in the archive
 	keys    numbers
 	ids     numbers
 	pending map[Key]string      // accepted, not yet on disk; with the id
@@ -24,7 +26,7 @@ type index struct {
 // slot is what is kept in memory of a rollout.
 type slot struct {
 	key, id, digest uint64
-	offset          int64 // of the line in rollouts.jsonl
+	offset          int64 // of the line in rollouts.jsonl or in its segment
 }
 
 // blockSlots is how many slots are allocated together.
@@ -208,6 +210,16 @@ func (r *Run) readLine(key Key) (line []byte, offset int64, err error) {
 		return nil, 0, os.ErrNotExist
 	}
 	offset = r.index.slot(i).offset
+	if i < r.index.base {
+		s := *r.segmentOf(i)
+		end := s.bytes
+		if i+1 < s.first+s.n {
+			end = r.index.slot(i + 1).offset
+		}
+		r.mu.Unlock()
+		line, err = readArchived(r.dir, s.number, offset, end-1-offset)
+		return line, offset, err
+	}
 	end := r.index.end(i, r.size)
 	f, err := os.Open(r.path(rolloutsFile))
 	r.mu.Unlock()
@@ -246,17 +258,32 @@ func (r *Run) Entries() []Entry {
 
 // EachEntry calls visit with what the index knows of every rollout recorded when it is
 // called, in the order of the file. It stops at the first error of visit, which it
-// returns unchanged. The run must not be superseded meanwhile.
-func (r *Run) EachEntry(visit func(Entry) error) error { return r.eachEntry(0, visit) }
+// returns unchanged. The run must not be superseded meanwhile, and visit must not record.
+func (r *Run) EachEntry(visit func(Entry) error) error {
+	r.moving.RLock()
+	defer r.moving.RUnlock()
+	r.mu.Lock()
+	segments := slices.Clone(r.segments)
+	r.mu.Unlock()
+	for _, s := range segments {
+		if err := eachArchived(r.dir, s.number, visit); err != nil {
+			return err
+		}
+	}
+	return r.eachEntry(0, visit)
+}
+
+// eachEntry is EachEntry for the rollouts in rollouts.jsonl, from a number on.
 
 func (r *Run) eachEntry(from int, visit func(Entry) error) error {
 	r.mu.Lock()
-	n, size := r.index.n, r.size
+	base := r.index.base
+	n, size := r.index.n-base, r.size
 	unindexed := r.unindexed
 	offset := func(i int) int64 {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.index.slot(i).offset
+		return r.index.slot(base + i).offset
 	}
 	r.mu.Unlock()
 	if from >= n {

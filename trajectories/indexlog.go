@@ -62,9 +62,9 @@ func (r *Run) loadIndex(rollouts *os.File) (end int64, err error) {
 		for _, e := range f.entries {
 			if err := r.index.conflict(e.Key, e.ID); err != nil {
 				// The bytes are those of the index and yet repeat a rollout: let parsing say where.
-				r.index, r.known, r.spent, r.lastRecord = newIndex(), known{}, Spent{}, 0
+				r.index, r.known, r.spent, r.lastRecord, r.segments = newIndex(), known{}, Spent{}, 0, nil
 				r.trusted.Store(0)
-				return 0, nil
+				return 0, r.openArchive()
 			}
 			e.offset = end
 			end += e.length + 1
@@ -73,9 +73,9 @@ func (r *Run) loadIndex(rollouts *os.File) (end int64, err error) {
 				r.known.trained++
 			}
 		}
-		r.trusted.Store(int64(r.index.n))
+		r.trusted.Store(int64(r.index.n - r.index.base))
 		if i < inView {
-			r.known.size, r.known.entries = stream.end, r.index.n
+			r.known.size, r.known.entries = stream.end, r.index.n-r.index.base
 			r.known.rollouts, r.known.view = end, r.known.view+f.view.length
 		}
 	}
@@ -153,7 +153,7 @@ func (s *summer) sum(length int64) (sum uint32, err error) {
 func (r *Run) openIndex() error {
 	missing := func(visit func(Entry) error) error { return r.eachEntry(r.known.entries, visit) }
 	r.trusted.Store(min(r.trusted.Load(), int64(r.known.entries)))
-	return r.extendIndexFile(missing, r.index.n > r.known.entries)
+	return r.extendIndexFile(missing, r.index.n-r.index.base > r.known.entries)
 }
 
 // extendIndexFile cuts the index file off behind what is known and appends frames about
@@ -325,7 +325,7 @@ func (r *Run) keptEntries(dropped []bool) func(from int, visit func(Entry) error
 				if number++; number <= from {
 					continue
 				}
-				e.offset = r.index.slot(number - 1).offset
+				e.offset = r.index.slot(r.index.base + number - 1).offset
 				if err := visit(e); err != nil {
 					return err
 				}

@@ -12,6 +12,9 @@ import (
 // process left: a torn last line, a move to superseded.jsonl that did not finish,
 // temporary files. It changes nothing when the file is damaged otherwise.
 func (r *Run) recover() error {
+	if err := r.openArchive(); err != nil {
+		return fmt.Errorf("resume run %s: %w", r.dir, err)
+	}
 	if err := r.scan(); err != nil {
 		return fmt.Errorf("resume run %s: %w", r.dir, err)
 	}
@@ -52,7 +55,7 @@ func (r *Run) scan() (err error) {
 		return err
 	}
 	lines := newLineReader(f)
-	lines.number, lines.end = r.index.n, end
+	lines.number, lines.end = r.index.n-r.index.base, end
 	if err := parseLines(lines, func(l scannedLine) error { return r.indexLine(f, l) }); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
@@ -206,7 +209,7 @@ func (r *Run) holds(rollouts *os.File, line []byte) (bool, error) {
 		return false, nil // foreign to the index, hence not a copy of one of its lines
 	}
 	i, known := r.index.number(entry.Key)
-	if !known || r.index.end(i, r.size)-1-r.index.slot(i).offset != int64(len(line)) {
+	if !known || i < r.index.base || r.index.end(i, r.size)-1-r.index.slot(i).offset != int64(len(line)) {
 		return false, nil
 	}
 	original := make([]byte, len(line))

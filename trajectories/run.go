@@ -48,8 +48,12 @@ type Run struct {
 	rollouts appendFile
 	file     fs.FileInfo // which file rollouts is
 	view     appendFile
-	indexed  appendFile // rollouts.index; nil when it could not be written
-	known    known      // of rollouts.index, when the run was opened
+	indexed  appendFile    // rollouts.index; nil when it could not be written
+	moving   sync.RWMutex  // held for writing while rollouts move into the archive
+	segments []segment     // of the archive; written under mu
+	archive  ArchiveConfig // owned by the writer goroutine
+	pruned   time.Time     // likewise
+	known    known         // of rollouts.index, when the run was opened
 	// trusted is how many entries rollouts.index may be believed for.
 	trusted atomic.Int64
 	// unindexed are the last entries while a run is opened, until rollouts.index has them.

@@ -8,7 +8,7 @@ import (
 )
 
 // Supersede takes the rollouts for which drop reports true out of the run, so
-// that they can be run again, and returns how many there were. Their lines move
+// that they can be run again, and returns how many there were; those in the archive stay. Their lines move
 // to superseded.jsonl; nothing is deleted. A kill at any instant leaves the run as
 // it was before or as it is afterwards. drop must not call methods of the run.
 func (r *Run) Supersede(drop func(Entry) bool) (n int, err error) {
@@ -26,7 +26,7 @@ func (r *Run) Supersede(drop func(Entry) bool) (n int, err error) {
 func (r *Run) supersede(drop func(Entry) bool) (int, error) {
 	var dropped []bool
 	n, trained := 0, false
-	if err := r.EachEntry(func(e Entry) error {
+	if err := r.eachEntry(0, func(e Entry) error {
 		out := drop(e)
 		dropped = append(dropped, out)
 		if out {
@@ -46,6 +46,10 @@ func (r *Run) supersede(drop func(Entry) bool) (int, error) {
 	}
 	kept := newIndex()
 	kept.seed = r.index.seed
+	for i := range r.index.base {
+		kept.addSlot(*r.index.slot(i))
+	}
+	kept.base = kept.n
 	var size int64
 	path := r.path(rolloutsFile)
 	err = stage(path, func(w io.Writer) error {
@@ -145,11 +149,12 @@ func (r *Run) copyLines(w io.Writer, n int, choose func(int) bool, copied func(s
 		if !choose(i) {
 			continue
 		}
-		start := r.index.slot(i).offset
+		base := r.index.base
+		start := r.index.slot(base + i).offset
 		end := start
 		for ; i < n && choose(i); i++ {
-			next := r.index.end(i, r.size)
-			copied(*r.index.slot(i), next-end)
+			next := r.index.end(base+i, r.size)
+			copied(*r.index.slot(base + i), next-end)
 			end = next
 		}
 		if _, err := f.Seek(start, io.SeekStart); err != nil {

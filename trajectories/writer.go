@@ -181,6 +181,7 @@ func (r *Run) write() {
 			lines = batch[:len(batch)-1]
 		}
 		buf = r.commit(lines, buf[:0])
+		_ = r.archiveIfLarge() // what fails ends the recording
 		if q.operation != nil {
 			q.done(r.operate(q.operation))
 		}

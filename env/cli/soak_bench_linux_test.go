@@ -26,8 +26,8 @@ var soakRollouts = flag.Int("soak", 20_000, "rollouts of BenchmarkSoak")
 
 // BenchmarkSoak makes many short rollouts in one process and reports by how much its
 // live memory grows: the slope, in bytes per rollout, of a line through what is in use
-// after a garbage collection, of the second three quarters of the run. -soak sets how many
-// rollouts there are.
+// after a garbage collection, over the last three quarters of the run. -soak sets how
+// many rollouts there are.
 func BenchmarkSoak(b *testing.B) {
 	n := *soakRollouts
 	for _, command := range []string{"process", "evaluate", "serve"} {
@@ -73,7 +73,7 @@ func soak(b *testing.B, command string, n int) {
 			"--openai.base_url", model.URL, "--openai.server_type", "sglang", "--openai.tokenizer_name", folder)
 	default:
 		model := modeltest.NewServerWith(b, modeltest.Config{Script: func(r *modeltest.Request) modeltest.Reply {
-			return modeltest.Text(strconv.Itoa(r.Number % 10)).WithUsage(10, 5)
+			return modeltest.Text(strconv.Itoa(r.Number%10)).WithUsage(10, 5)
 		}})
 		count = model.RequestCount
 		args = append(args, "--openai.base_url", model.URL, "--env.epochs", "0", "--env.total_steps", fmt.Sprint(n/4), "--env.attempts", "64", "--env.max_eval_workers", "64", "--env.max_num_workers", "16")
@@ -84,15 +84,6 @@ func soak(b *testing.B, command string, n int) {
 	child.cmd.Stdout = io.Discard
 	child.start()
 	defer child.kill()
-	saveProfile := func(url string) {
-		if os.Getenv("SOAK_PROFILE") != "" {
-			r, err := http.Get(strings.Replace(url, "&debug=1", "", 1))
-			require.NoError(b, err)
-			f, _ := os.Create(os.Getenv("SOAK_PROFILE") + "-" + command)
-			_, _ = io.Copy(f, r.Body)
-			f.Close()
-		}
-	}
 	profiles := regexp.MustCompile(`http://127\.0\.0\.1:\d+/debug/pprof/`)
 	require.Eventually(b, func() bool { return profiles.MatchString(child.err.String()) }, time.Minute, time.Millisecond, "%s", &child.err)
 	url := profiles.FindString(child.err.String()) + "heap?gc=1&debug=1"
@@ -113,7 +104,6 @@ func soak(b *testing.B, command string, n int) {
 		made, held = append(made, float64(before+count())/2), append(held, bytes)
 		fmt.Fprintf(os.Stderr, "%s: %d rollouts: %.2f MB\n", command, before, bytes/1e6)
 	}
-	saveProfile(url)
 	b.ReportMetric(slope(made, held), "B-held/rollout")
 	b.ReportMetric(held[len(held)-1]/1e6, "MB-held-at-the-end")
 }
