@@ -476,10 +476,10 @@ func (r *Runner) tries(ctx context.Context, a assignment, spend *ledger, kept *t
 		r.opts.Observer.Retrying(rec, try+1)
 		select {
 		case <-time.After(retryDelay(try)):
-			if r.opts.Agent == AgentModel && r.scorable(a.group.item, rec) {
+			if kept = r.waitingFor(a); kept == nil && r.opts.Agent == AgentModel && r.scorable(a.group.item, rec) {
 				kept = rec
-			} else {
-				kept = nil
+			}
+			if kept == nil {
 				spend.nextTry()
 			}
 		case <-r.opts.Drain:

@@ -83,6 +83,7 @@ func waits(rec *trajectories.Rollout) bool {
 // takeUp makes rec the rollout whose conversation is stored.
 func takeUp(rec, stored *trajectories.Rollout) {
 	rec.ID, rec.Model, rec.StartedAt = stored.ID, stored.Model, stored.StartedAt
+	rec.Sandbox = stored.Sandbox
 	rec.Sequences, rec.NotTrainable = stored.Sequences, stored.NotTrainable
 }
 

@@ -234,7 +234,7 @@ func eachArchived(dir string, number int, visit func(Entry) error) error {
 	frames := newFrameStream(f)
 	if frames == nil {
 		_ = f.Close() // only read
-		return fmt.Errorf("%w: %s is not an index of this version", ErrCorrupt, path)
+		return eachArchivedParsed(dir, number, visit)
 	}
 	defer frames.close()
 	var offset int64
@@ -254,6 +254,28 @@ func eachArchived(dir string, number int, visit func(Entry) error) error {
 			}
 		}
 	}
+}
+
+// eachArchivedParsed is eachArchived for a segment whose index was written by another
+// version: its lines say the same.
+func eachArchivedParsed(dir string, number int, visit func(Entry) error) (err error) {
+	lines, err := openSegment(dir, number)
+	if isMissing(err) {
+		return fmt.Errorf("%w: %s is of another version, and the lines it speaks of are gone: put %s back, or go on with the version that wrote it",
+			ErrCorrupt, segmentIndex(dir, number), filepath.Base(segmentLines(dir, number)))
+	}
+	if err != nil {
+		return err
+	}
+	defer closeInto(&err, lines)
+	return eachLine(lines, func(l *lineReader, line []byte) error {
+		e, err := parseEntry(line)
+		if err != nil {
+			return fmt.Errorf("%w: %s line %d: %w", ErrCorrupt, segmentLines(dir, number), l.number, err)
+		}
+		e.segment, e.offset, e.length = number, l.offset, int64(len(line))
+		return visit(e)
+	})
 }
 
 // openSegment reads the lines of a segment. The error is os.ErrNotExist when they were

@@ -164,6 +164,19 @@ func TestRun_DropsConversationsOfSegmentsBySizeAndAge(t *testing.T) {
 	require.Len(t, files, 1)
 }
 
+func TestRun_ReadsSegmentsWhoseIndexIsOfAnotherVersion(t *testing.T) {
+	dir := t.TempDir()
+	run, n := archivedRun(t, dir, ArchiveConfig{SegmentBytes: 8 << 10})
+	require.NoError(t, run.Close(StatusInterrupted))
+	require.NoError(t, os.WriteFile(segmentIndex(dir, 2), []byte("hermes-env rollouts index 0\n"), 0o644))
+	run = mustResume(t, dir)
+	checkArchived(t, run, n)
+	require.NoError(t, run.Close(StatusInterrupted))
+	require.NoError(t, os.Remove(segmentLines(dir, 2)))
+	_, err := resume(dir, testInfo(t), testSettings())
+	require.ErrorContains(t, err, "of another version")
+}
+
 func TestRun_SupersedesOnlyWhatIsNotArchived(t *testing.T) {
 	dir := t.TempDir()
 	run, n := archivedRun(t, dir, ArchiveConfig{SegmentBytes: 8 << 10})
