@@ -25,8 +25,15 @@ func archivedRun(t *testing.T, dir string, c ArchiveConfig) (run *Run, n int) {
 	for i := range n {
 		require.NoError(t, run.Append(context.Background(), simple("item", i, 0)))
 	}
+	settle(t, run)
 	require.Greater(t, len(run.segments), 3)
 	return run, n
+}
+
+// settle waits for the writer, which archives after it has acknowledged.
+func settle(t *testing.T, run *Run) {
+	t.Helper()
+	require.NoError(t, run.exclusive(func() error { return nil }))
 }
 
 // checkArchived checks that a run knows, reads and refuses n rollouts.
@@ -181,6 +188,7 @@ func TestRun_SupersedesOnlyWhatIsNotArchived(t *testing.T) {
 	dir := t.TempDir()
 	run, n := archivedRun(t, dir, ArchiveConfig{SegmentBytes: 8 << 10})
 	require.NoError(t, run.Append(context.Background(), simple("item", n, 0)))
+	settle(t, run)
 	current := run.index.n - run.index.base
 	require.Positive(t, current)
 	dropped, err := run.Supersede(func(e Entry) bool { return e.Step%2 == n%2 })
