@@ -68,6 +68,18 @@ func (l *loop) readText(m chat.Message) (chat.Message, error) {
 	return chat.Decode(object.Append(nil))
 }
 
+// ReasoningPerTurn returns what Result has under that name, for the answers of a recorded
+// conversation.
+func ReasoningPerTurn(messages []chat.Message) []string {
+	var list []string
+	for _, m := range messages {
+		if m.Role() == chat.RoleAssistant {
+			list = append(list, reasoningOf(m))
+		}
+	}
+	return list
+}
+
 // reasoningOf returns the reasoning of an answer, sent apart or inline.
 func reasoningOf(m chat.Message) string {
 	if native := m.NativeReasoning(); native != "" {

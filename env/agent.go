@@ -26,12 +26,13 @@ const (
 // act lets the agent work on an item. Like agentloop.Run it always returns a
 // Result; the error tells of an endpoint, a sandbox or an oracle that failed.
 func (r *Runner) act(ctx context.Context, rollout string, item Item, stored *trajectories.Rollout, l leg, messages []chat.Message, tc *toolcontext.Context) (*agentloop.Result, error) {
+	if stored != nil {
+		return r.actStored(ctx, item, stored, len(l.Prompt), tc)
+	}
 	limit := shorter(r.opts.Config.RolloutTimeout.Duration(), l.Limits.Agent)
 	switch r.opts.Agent {
 	case AgentNop:
 		return &agentloop.Result{Messages: messages, StopReason: agentloop.StopNatural, FinishedNaturally: true}, nil
-	case AgentStored:
-		return r.actStored(ctx, item, stored, tc)
 	case AgentOracle:
 		return r.actOracle(ctx, l, limit, messages, tc)
 	case AgentForger:

@@ -156,6 +156,9 @@ func (b *budget) end(l *ledger, rec *trajectories.Rollout) {
 	b.admitted--
 	b.ended++
 	b.spent.Add(rec.Entry())
+	if l.earlier != nil {
+		b.spent.Remove(l.earlier.Entry()) // counted since the session began
+	}
 	close(b.changed)
 	b.changed = make(chan struct{})
 }

@@ -291,7 +291,7 @@ func TestRolloutsThatAreRunAgainArePaidForTwice(t *testing.T) {
 	_, recs, err := h.run(t.Context(), config.Evaluate, e)
 	require.NoError(t, err)
 	require.Len(t, recs, 4)
-	broken, h.resume = false, true
+	broken, h.resume, e.data = false, true, "changed" // else they would only be scored
 	summary, recs, err := h.run(t.Context(), config.Evaluate, e)
 	require.ErrorIs(t, err, env.ErrBudget)
 	require.Len(t, recs, 2, "200 of the 600 tokens were left")

@@ -40,9 +40,10 @@ type Evaluator interface {
 	EvalItems(ctx context.Context) iter.Seq2[Item, error]
 }
 
-// Aggregator adds metrics of its own to the mean, error bar and outcome counts.
+// Aggregator adds metrics of its own to the mean, error bar and outcome counts. The
+// records are read from disk, and may be asked for more than once.
 type Aggregator interface {
-	Aggregate(records []Record) []Metric
+	Aggregate(records iter.Seq[Record]) []Metric
 }
 
 // SandboxSpecifier says what sandbox an item needs.

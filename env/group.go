@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"hash/maphash"
 	"io"
 	"iter"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
@@ -26,6 +29,25 @@ type group struct {
 	toolsets []string
 	pending  atomic.Int64 // rollouts of this session not yet durable
 	clock    groupClock
+
+	mu  sync.Mutex
+	ids map[int]string // of the rollouts recorded in this session, by attempt
+}
+
+func (g *group) noteRecorded(rec *trajectories.Rollout) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ids == nil {
+		g.ids = make(map[int]string, g.size)
+	}
+	g.ids[rec.Attempt] = rec.ID
+}
+
+func (g *group) recordedID(attempt int) (id string, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	id, ok = g.ids[attempt]
+	return id, ok
 }
 
 func (g *group) key(attempt int) trajectories.Key {
@@ -167,14 +189,30 @@ func (r *Runner) stepOf(item Item, number int) int {
 	if r.itemSteps == nil {
 		return number
 	}
-	step, ok := r.itemSteps[item.ID]
+	hash := r.hash(item.ID)
+	step, ok := r.itemSteps[hash]
 	if !ok {
 		step = r.nextStep
 		r.nextStep++
-		r.itemSteps[item.ID] = step
+		r.itemSteps[hash] = step
 	}
 	return step
 }
+
+// idSet is a set of ids, of which it keeps hashes only.
+type idSet struct {
+	seed maphash.Seed
+	ids  map[uint64]struct{}
+}
+
+func newIDSet() *idSet { return &idSet{maphash.MakeSeed(), make(map[uint64]struct{})} }
+
+func (s *idSet) has(id string) bool {
+	_, ok := s.ids[maphash.String(s.seed, id)]
+	return ok
+}
+
+func (s *idSet) add(id string) { s.ids[maphash.String(s.seed, id)] = struct{}{} }
 
 // items yields the items of the mode: the held-out set for evaluate where there
 // is one, else what NextItem hands out.
@@ -182,12 +220,12 @@ func items(ctx context.Context, e Environment, mode config.Mode) iter.Seq2[Item,
 	evaluate := mode == config.Evaluate
 	if held, ok := e.(Evaluator); ok && evaluate {
 		return func(yield func(Item, error) bool) {
-			seen := make(map[string]bool)
+			seen := newIDSet()
 			for item, err := range held.EvalItems(ctx) {
-				if err == nil && seen[item.ID] {
+				if err == nil && seen.has(item.ID) {
 					err = fmt.Errorf("the id %q occurs twice in the held-out set", item.ID)
 				}
-				seen[item.ID] = true
+				seen.add(item.ID)
 				if !yield(item, err) {
 					return
 				}
@@ -195,7 +233,7 @@ func items(ctx context.Context, e Environment, mode config.Mode) iter.Seq2[Item,
 		}
 	}
 	return func(yield func(Item, error) bool) {
-		seen := make(map[string]bool)
+		seen := newIDSet()
 		empty := true // the present pass
 		for {
 			item, err := e.NextItem(ctx)
@@ -216,10 +254,10 @@ func items(ctx context.Context, e Environment, mode config.Mode) iter.Seq2[Item,
 			}
 			empty = false
 			if evaluate && err == nil {
-				if seen[item.ID] {
+				if seen.has(item.ID) {
 					return // the items start over: every one has been taken once
 				}
-				seen[item.ID] = true
+				seen.add(item.ID)
 			}
 			if !yield(item, err) {
 				return
@@ -228,12 +266,26 @@ func items(ctx context.Context, e Environment, mode config.Mode) iter.Seq2[Item,
 	}
 }
 
+// recordedItem names the item that a recorded step had.
+func (r *Runner) recordedItem(step int) string {
+	name := "another item"
+	found := errors.New("found")
+	_ = r.opts.Store.EachEntry(func(e trajectories.Entry) error {
+		if e.Step != step {
+			return nil
+		}
+		name = fmt.Sprintf("item %q", e.ItemID)
+		return found
+	})
+	return name
+}
+
 // todo returns the attempts of a group that have to run. Attempts recorded for
 // another version of the item are taken out of the run first.
 func (r *Runner) todo(g *group) ([]int, error) {
-	if known, ok := r.stepItems[g.step]; ok && known != g.item.ID {
-		return nil, fmt.Errorf("%w: step %d of the run was item %q, now the environment %s hands out %q: start a new run, or make NextItem give the same items in the same order every time",
-			ErrItemsChanged, g.step, known, r.opts.Environment.Name(), g.item.ID)
+	if known, ok := r.stepItems[g.step]; ok && known != r.hash(g.item.ID) {
+		return nil, fmt.Errorf("%w: step %d of the run was %s, now the environment %s hands out %q: start a new run, or make NextItem give the same items in the same order every time",
+			ErrItemsChanged, g.step, r.recordedItem(g.step), r.opts.Environment.Name(), g.item.ID)
 	}
 	stale := false
 	var missing []int
@@ -244,11 +296,11 @@ func (r *Runner) todo(g *group) ([]int, error) {
 			left++
 			continue
 		}
-		entry, ok := r.opts.Store.Lookup(g.key(attempt))
+		recorded, same := r.opts.Store.Recorded(g.key(attempt), g.item.Digest)
 		switch {
-		case !ok:
+		case !recorded:
 			missing = append(missing, attempt)
-		case entry.ItemDigest != g.item.Digest:
+		case !same:
 			stale = true
 			missing = append(missing, attempt)
 		}
@@ -259,6 +311,10 @@ func (r *Runner) todo(g *group) ([]int, error) {
 		}); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrStore, err)
 		}
+		missing = slices.DeleteFunc(missing, func(attempt int) bool { // in the archive, where it stays
+			recorded, _ := r.opts.Store.Recorded(g.key(attempt), g.item.Digest)
+			return recorded
+		})
 		r.opts.Observer.Warn(fmt.Sprintf("%s changed since it was run; its rollouts moved to superseded.jsonl and run again", r.itemName(g.item)))
 	}
 	if done := g.size - left - len(missing); done > 0 {

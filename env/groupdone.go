@@ -1,8 +1,10 @@
 package env
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 
@@ -83,14 +85,20 @@ func (r *Runner) handOnRecorded() error {
 	}
 	recorded := make(map[int]*group)
 	attempts := make(map[int]int)
-	for _, e := range r.opts.Store.Entries() {
+	if err := r.opts.Store.EachEntry(func(e trajectories.Entry) error {
+		if r.opts.Groups.Has(e.Step) {
+			return nil
+		}
 		if attempts[e.Step]++; recorded[e.Step] == nil {
 			recorded[e.Step] = &group{number: e.Group, step: e.Step, size: r.opts.Config.GroupSize, item: Item{ID: e.ItemID, Digest: e.ItemDigest}}
 		}
+		return nil
+	}); err != nil {
+		return err
 	}
 	for _, step := range slices.Sorted(maps.Keys(recorded)) {
 		g := recorded[step]
-		if attempts[step] != g.size || r.opts.Groups.Has(step) {
+		if attempts[step] != g.size {
 			continue
 		}
 		if _, err := r.memberIDs(g); err != nil {
@@ -124,6 +132,10 @@ func (r *Runner) groupDone(g *group) error {
 	members := make([]*trajectories.Rollout, 0, g.size)
 	for attempt := range g.size {
 		rec, err := r.opts.Store.Load(g.key(attempt))
+		if errors.Is(err, os.ErrNotExist) { // in a segment of the record that was dropped
+			r.opts.Observer.Warn(fmt.Sprintf("group %d is left out: %v", g.step, err))
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("collect group %d: %w", g.step, err)
 		}
@@ -155,6 +167,10 @@ func (r *Runner) groupDone(g *group) error {
 func (r *Runner) memberIDs(g *group) ([]string, error) {
 	ids := make([]string, 0, g.size)
 	for attempt := range g.size {
+		if id, ok := g.recordedID(attempt); ok {
+			ids = append(ids, id)
+			continue
+		}
 		entry, ok := r.opts.Store.Lookup(g.key(attempt))
 		if !ok {
 			return nil, fmt.Errorf("collect group %d: attempt %d of item %q is not recorded", g.step, attempt, g.item.ID)

@@ -48,7 +48,10 @@ type assignment struct {
 // rollout runs one assignment from prompt to score. It never fails: whatever
 // happens, panics included, ends in a record with exactly one outcome. The
 // second value is the cause of a failure, for the runner to decide on.
-func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.Rollout, cause error) {
+//
+// kept is a finished conversation of the same assignment that only lacks its score; nil
+// has the agent work.
+func (r *Runner) rollout(ctx context.Context, a assignment, kept *trajectories.Rollout) (rec *trajectories.Rollout, cause error) {
 	var err error
 	item := a.group.item
 	rec = &trajectories.Rollout{
@@ -60,6 +63,11 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 		Attempt:    a.attempt,
 		Model:      r.opts.ModelName,
 		StartedAt:  r.now(),
+	}
+	began, before := rec.StartedAt, trajectories.Timings{}
+	if kept != nil {
+		takeUp(rec, kept)
+		before = kept.Timings
 	}
 	phase := classEnvironment
 	defer func() {
@@ -73,7 +81,7 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 			rec.Score, rec.Passed = nil, nil
 		}
 		rec.FinishedAt = r.now()
-		rec.Timings.Total = rec.FinishedAt.Sub(rec.StartedAt).Seconds()
+		rec.Timings.Total = before.Total + rec.FinishedAt.Sub(began).Seconds()
 		t := &rec.Timings
 		t.Harness = math.Max(0, t.Total-t.Model-t.Tools-t.Sandbox-t.Verify)
 	}()
@@ -97,7 +105,7 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 		}
 	}
 	rec.Messages = legs[0].Prompt
-	finish, err := r.openSession(rec, legs)
+	finish, err := r.openSession(rec, legs, kept != nil)
 	if err != nil {
 		r.fail(rec, trajectories.OutcomeModelError, classModel, err)
 		return rec, err
@@ -122,7 +130,7 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 			r.opts.Observer.Warn(fmt.Sprintf("rollout %s: remove its sandbox: %v", rec.ID, err))
 		}
 		spent := tc.Timings()
-		rec.Timings.Sandbox = (spent.Create + spent.Close + sealed).Seconds()
+		rec.Timings.Sandbox = before.Sandbox + (spent.Create + spent.Close + sealed).Seconds()
 		rec.Timings.Tools = math.Max(0, rec.Timings.Tools-spent.CreateInTools.Seconds())
 		rec.Timings.Verify = math.Max(0, rec.Timings.Verify-spent.CreateOutsideTools.Seconds())
 		if info, ok := tc.Info(); ok {
@@ -142,7 +150,12 @@ func (r *Runner) rollout(ctx context.Context, a assignment) (rec *trajectories.R
 		}
 		sealed += time.Since(preparing)
 	}
-	return rec, r.carryOut(ctx, rec, item, legs, r.stored(a.group, a.attempt), tc, &phase, &sealed)
+	rec.Timings.Held, rec.Timings.Verify = before.Held, before.Verify
+	stored := kept
+	if stored == nil {
+		stored = r.stored(a.group, a.attempt)
+	}
+	return rec, r.carryOut(ctx, rec, item, legs, stored, tc, &phase, &sealed)
 }
 
 // carryOut carries out the legs of a rollout in its sandbox and settles the score.
@@ -152,7 +165,7 @@ func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item I
 	var stages []stageRecord
 	var tampering []trajectories.Tampering
 	description := rec.Metadata
-	if stored != nil {
+	if stored != nil && r.opts.Agent == AgentStored {
 		rec.Model = stored.Model
 		object, err := chat.ParseObject(description)
 		if err != nil {
@@ -201,6 +214,10 @@ func (r *Runner) carryOut(ctx context.Context, rec *trajectories.Rollout, item I
 			return err
 		}
 
+		if err := r.keepWaiting(ctx, rec, item, l, stored, tc); err != nil {
+			r.failUnlessCancelled(ctx, rec, trajectories.OutcomeCancelled, classCancelled, err)
+			return err
+		}
 		*phase = "reward"
 		score, err := r.reward(ctx, rec, l, result, tc)
 		details := score.Details
@@ -289,6 +306,7 @@ func (r *Runner) describe(rec *trajectories.Rollout, result *agentloop.Result) {
 	rec.TurnsUsed = result.TurnsUsed
 	rec.FinishedNaturally = result.FinishedNaturally
 	rec.Usage = result.Usage
+	rec.ToolCalls, rec.InvalidToolCalls = result.ToolCalls, result.InvalidToolCalls
 	rec.ToolErrors, rec.Timings.Turns, rec.Timings.Model, rec.Timings.Tools = nil, nil, 0, 0
 	for _, e := range result.ToolErrors {
 		rec.ToolErrors = append(rec.ToolErrors, trajectories.ToolError(e))

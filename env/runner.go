@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
@@ -124,12 +125,14 @@ type Runner struct {
 	ahead     *prefetch
 	now       func() time.Time
 
-	stepItems     map[int]string // process: the item each recorded step had
-	itemSteps     map[string]int // process: the step each item has, where items are known by their content
-	nextStep      int            // of the next item that has none
-	yielded       int            // rollouts in the groups handed out so far
-	toolsetsNamed bool           // toolsets that are not here have been warned of
-	itemsEnded    bool           // there are no more
+	seed       maphash.Seed   // of the hashes that items are known by
+	stepItems  map[int]uint64 // process: the item each recorded step had
+	itemSteps  map[uint64]int // process: the step each item has, where items are known by their content
+	nextStep   int            // of the next item that has none
+	yielded    int            // rollouts in the groups handed out so far
+	itemsEnded bool           // there are no more
+
+	toolsetsNamed bool // toolsets that are not here have been warned of
 
 	groupMemory *groupMemory // nil when the run makes no groups
 
@@ -153,7 +156,7 @@ type Runner struct {
 
 // New checks the options and prepares a run. Nothing has been started when it fails.
 func New(opts Options) (*Runner, error) {
-	r := &Runner{opts: opts, now: time.Now, toolSlots: newSlots(opts.Config.ToolPoolSize)}
+	r := &Runner{opts: opts, now: time.Now, seed: maphash.MakeSeed(), toolSlots: newSlots(opts.Config.ToolPoolSize)}
 	if opts.Observer == nil {
 		r.opts.Observer = silent{}
 	}
@@ -174,6 +177,9 @@ func New(opts Options) (*Runner, error) {
 	}
 	if d, ok := opts.Environment.(RunDirUser); ok {
 		d.UseRunDir(opts.Store.Dir())
+	}
+	if d, ok := opts.Environment.(RestoreDirUser); ok && opts.Agent == AgentModel {
+		d.RestoreFrom(opts.Store.Dir()) // for rollouts that only lack their score
 	}
 	if len(opts.Config.ExtraBody) > 0 && string(opts.Config.ExtraBody) != "null" {
 		extra, err := chat.ParseObject(opts.Config.ExtraBody)
@@ -284,27 +290,48 @@ func (r *Runner) execute(ctx context.Context) error {
 	}
 	manifest := r.opts.Store.Manifest()
 	r.budget.open(r.opts.Store.Spent(), manifest.Active(time.Now()))
-	if err := r.budget.over(); err != nil && slices.ContainsFunc(r.opts.Store.Entries(), failed) {
-		return err // before the records of what can't be run again are put away
+	_, keyed := r.opts.Environment.(ContentKeyed)
+	keyed = keyed && r.opts.Mode != config.Evaluate
+	if r.opts.Mode != config.Evaluate {
+		r.stepItems = make(map[int]uint64)
+		if keyed {
+			r.itemSteps = make(map[uint64]int)
+		}
 	}
-	n, err := r.opts.Store.Supersede(failed)
-	if err != nil {
+	var again []trajectories.Entry
+	if err := r.opts.Store.EachEntry(func(e trajectories.Entry) error {
+		switch {
+		case failed(e) && !e.Archived():
+			again = append(again, e)
+		case r.stepItems != nil:
+			r.stepItems[e.Step] = r.hash(e.ItemID)
+			if keyed {
+				r.itemSteps[r.hash(e.ItemID)] = e.Step
+				r.nextStep = max(r.nextStep, e.Step+1)
+			}
+		}
+		return nil
+	}); err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	if n > 0 {
+	if len(again) > 0 {
+		if err := r.budget.over(); err != nil {
+			return err // before the records of what can't be run again are put away
+		}
+		if err := r.keepFailed(again); err != nil {
+			return fmt.Errorf("%w: %w", ErrStore, err)
+		}
+		n, err := r.opts.Store.Supersede(failed)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrStore, err)
+		}
 		r.opts.Observer.Warn(fmt.Sprintf("%d rollouts of an earlier session are run again; their records moved to superseded.jsonl", n))
 	}
 	if r.opts.Mode != config.Evaluate {
-		r.stepItems = make(map[int]string)
-		_, keyed := r.opts.Environment.(ContentKeyed)
-		if keyed {
-			r.itemSteps = make(map[string]int)
-		}
-		for _, e := range r.opts.Store.Entries() {
-			r.stepItems[e.Step] = e.ItemID
-			if keyed {
-				r.itemSteps[e.ItemID] = e.Step
-				r.nextStep = max(r.nextStep, e.Step+1)
+		if keyed { // what waits for its score is known by the step it was run in
+			for _, key := range r.opts.Store.WaitingKeys() {
+				r.itemSteps[r.hash(key.ItemID)] = key.Step
+				r.nextStep = max(r.nextStep, key.Step+1)
 			}
 		}
 		if err := r.handOnRecorded(); err != nil {
@@ -382,6 +409,9 @@ func (r *Runner) warnOfToolsets(skipped []string) {
 	r.opts.Observer.Warn(fmt.Sprintf("env.distribution %s has toolsets without tools here, which are left out: %s", r.opts.Config.Distribution, strings.Join(skipped, ", ")))
 }
 
+// hash is what is kept in memory of an item's id.
+func (r *Runner) hash(id string) uint64 { return maphash.String(r.seed, id) }
+
 // pending is a group whose attempts have not been started.
 type pending struct {
 	group *group
@@ -433,7 +463,9 @@ func (r *Runner) worker(ctx context.Context, a assignment) {
 func (r *Runner) withRetries(ctx context.Context, a assignment) *trajectories.Rollout {
 	spend := &ledger{}
 	r.budget.begin(spend)
-	rec := r.tries(spend.into(ctx), a, spend)
+	kept := r.waitingFor(a)
+	spend.earlier = kept
+	rec := r.tries(spend.into(ctx), a, spend, kept)
 	r.budget.end(spend, rec)
 	if n := spend.total().Unreported; n > 0 && r.uncounted.CompareAndSwap(false, true) {
 		r.opts.Observer.Warn(fmt.Sprintf("rollout %s: %s of %s came without token counts, so what it used and cost is not known (said once)", rec.ID, plural(n, "answer"), r.opts.ModelName))
@@ -442,10 +474,11 @@ func (r *Runner) withRetries(ctx context.Context, a assignment) *trajectories.Ro
 }
 
 // tries runs an assignment again when something other than the agent decided its outcome.
-func (r *Runner) tries(ctx context.Context, a assignment, spend *ledger) *trajectories.Rollout {
+// A conversation that is finished, and needs nothing else to be scored, is not held again.
+func (r *Runner) tries(ctx context.Context, a assignment, spend *ledger, kept *trajectories.Rollout) *trajectories.Rollout {
 	var earlier []trajectories.SandboxEvent
 	for try := 0; ; try++ {
-		rec, cause := r.rollout(ctx, a)
+		rec, cause := r.rollout(ctx, a, kept)
 		rec.Retries = try
 		earlier = keepEvents(rec, earlier, try+1)
 		rec.Spend = spend.record()
@@ -456,7 +489,12 @@ func (r *Runner) tries(ctx context.Context, a assignment, spend *ledger) *trajec
 		r.opts.Observer.Retrying(rec, try+1)
 		select {
 		case <-time.After(retryDelay(try)):
-			spend.nextTry()
+			if kept = r.waitingFor(a); kept == nil && r.opts.Agent == AgentModel && r.scorable(a.group.item, rec) {
+				kept = rec
+			}
+			if kept == nil {
+				spend.nextTry()
+			}
 		case <-r.opts.Drain:
 			return rec
 		case <-ctx.Done():
@@ -590,6 +628,9 @@ func (r *Runner) recorded(g *group, rec *trajectories.Rollout, err error) {
 		return
 	}
 	r.opts.Observer.Finished(rec)
+	if r.opts.Groups != nil {
+		g.noteRecorded(rec)
+	}
 	if g.pending.Add(-1) == 0 {
 		if err := r.groupDone(g); err != nil {
 			r.abort(fmt.Errorf("%w: %w", ErrStore, err))

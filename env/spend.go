@@ -15,6 +15,10 @@ type ledger struct {
 
 	mu     sync.Mutex
 	failed model.Spend // of the tries before this one
+
+	// earlier is the recorded rollout whose conversation an earlier session paid for.
+	earlier   *trajectories.Rollout
+	abandoned bool // the conversation is held once more
 }
 
 type ledgerKey struct{}
@@ -37,10 +41,11 @@ func judging(ctx context.Context) context.Context {
 func (l *ledger) nextTry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.abandoned = true
 	l.failed = l.failed.Add(l.agent.Take()).Add(l.judge.Take())
 }
 
-// total returns what was spent so far, all tries together.
+// total returns what this session has spent so far, all tries together.
 func (l *ledger) total() model.Spend {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +56,15 @@ func (l *ledger) total() model.Spend {
 func (l *ledger) record() *trajectories.Spend {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &trajectories.Spend{Agent: bill(l.agent.Spend()), Judge: bill(l.judge.Spend()), FailedTries: bill(l.failed)}
+	s := &trajectories.Spend{Agent: bill(l.agent.Spend()), Judge: bill(l.judge.Spend()), FailedTries: bill(l.failed)}
+	if l.earlier != nil && l.earlier.Spend != nil {
+		before := *l.earlier.Spend
+		if l.abandoned {
+			before = trajectories.Spend{FailedTries: before.FailedTries.Add(before.Agent).Add(before.Judge)}
+		}
+		s.Agent, s.Judge, s.FailedTries = before.Agent.Add(s.Agent), before.Judge.Add(s.Judge), before.FailedTries.Add(s.FailedTries)
+	}
+	return s
 }
 
 func bill(s model.Spend) trajectories.Bill {

@@ -112,10 +112,12 @@ type leg struct {
 	Stage
 	staged bool
 	client model.Client // who acts, nil without a model
-	oracle func(context.Context, *toolcontext.Context) (answer string, err error)
-	reply  func(context.Context, *agentloop.Result, *toolcontext.Context) ([]chat.Message, error) // nil: answers end the stage
-	forge  func(context.Context, *toolcontext.Context) error                                      // for AgentForger
-	reward func(context.Context, *agentloop.Result, *toolcontext.Context) (Score, error)
+	// session is the client if that is token-exact.
+	session model.Session
+	oracle  func(context.Context, *toolcontext.Context) (answer string, err error)
+	reply   func(context.Context, *agentloop.Result, *toolcontext.Context) ([]chat.Message, error) // nil: answers end the stage
+	forge   func(context.Context, *toolcontext.Context) error                                      // for AgentForger
+	reward  func(context.Context, *agentloop.Result, *toolcontext.Context) (Score, error)
 }
 
 // legs returns what a rollout of an item consists of.

@@ -41,10 +41,12 @@ func (r *Runner) stored(g *group, attempt int) *trajectories.Rollout {
 }
 
 // actStored restores what a recorded agent did.
-func (r *Runner) actStored(ctx context.Context, item Item, rec *trajectories.Rollout, tc *toolcontext.Context) (*agentloop.Result, error) {
+func (r *Runner) actStored(ctx context.Context, item Item, rec *trajectories.Rollout, prompt int, tc *toolcontext.Context) (*agentloop.Result, error) {
 	result := &agentloop.Result{
 		Messages: append([]chat.Message(nil), rec.Messages...), StopReason: agentloop.StopReason(rec.StopReason),
 		TurnsUsed: rec.TurnsUsed, FinishedNaturally: rec.FinishedNaturally, Usage: rec.Usage,
+		ReasoningPerTurn: agentloop.ReasoningPerTurn(rec.Messages[min(prompt, len(rec.Messages)):]),
+		ToolCalls:        rec.ToolCalls, InvalidToolCalls: rec.InvalidToolCalls, Sequences: storedTokens(rec),
 	}
 	for _, e := range rec.ToolErrors {
 		result.ToolErrors = append(result.ToolErrors, agentloop.ToolError(e))
@@ -55,7 +57,10 @@ func (r *Runner) actStored(ctx context.Context, item Item, rec *trajectories.Rol
 			Usage: chat.Usage{PromptTokens: t.PromptTokens, CompletionTokens: t.CompletionTokens},
 		})
 	}
-	return result, r.opts.Environment.(Restorer).Restore(ctx, item, rec, tc)
+	if restorer, ok := r.opts.Environment.(Restorer); ok && (r.opts.Agent == AgentStored || restorer.Restorable(item, rec) == nil) {
+		return result, restorer.Restore(ctx, item, rec, tc)
+	}
+	return result, nil // the agent left nothing but the conversation
 }
 
 func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

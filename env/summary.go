@@ -1,6 +1,9 @@
 package env
 
 import (
+	"errors"
+	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -91,7 +94,17 @@ func (r *Runner) summarize(wall time.Duration) *Summary {
 		Mode: r.opts.Mode, Environment: r.opts.Environment.Name(), Agent: r.opts.Agent, Model: r.opts.ModelName,
 		Dir: r.opts.Store.Dir(), Wall: wall, Planned: r.planned(),
 	}
-	entries := r.opts.Store.Entries()
+	entries := func(yield func(Record) bool) {
+		stop := errors.New("stop")
+		if err := r.opts.Store.EachEntry(func(e Record) error {
+			if !yield(e) {
+				return stop
+			}
+			return nil
+		}); err != nil && !errors.Is(err, stop) {
+			r.opts.Observer.Warn(fmt.Sprintf("the summary is incomplete: %v", err))
+		}
+	}
 	s.add(entries)
 	s.Tampering = summarizeTampering(entries)
 	s.spend(r.opts.Store, entries)
@@ -117,9 +130,9 @@ func (r *Runner) summarize(wall time.Duration) *Summary {
 }
 
 // spend takes over what the run has used and cost.
-func (s *Summary) spend(store *trajectories.Run, entries []Record) {
+func (s *Summary) spend(store *trajectories.Run, entries iter.Seq[Record]) {
 	var kept trajectories.Spent
-	for _, e := range entries {
+	for e := range entries {
 		kept.Add(e)
 	}
 	manifest := store.Manifest()
@@ -132,13 +145,13 @@ func (s *Summary) spend(store *trajectories.Run, entries []Record) {
 
 // groupResults adds up the rollouts of each group. Kinds keep the order in which the
 // environment names them.
-func groupResults(g Grouper, entries []Record) []GroupResult {
+func groupResults(g Grouper, entries iter.Seq[Record]) []GroupResult {
 	var results []GroupResult
 	var kinds []string
 	scores := make(map[GroupName]map[string][]float64)
 	index := make(map[GroupName]int)
 	items := make(map[GroupName]map[string]bool)
-	for _, e := range entries {
+	for e := range entries {
 		if e.Outcome == trajectories.OutcomeCancelled {
 			continue
 		}
@@ -190,12 +203,12 @@ func override(metrics, own []Metric) []Metric {
 }
 
 // add computes the figures of the summary from the recorded rollouts.
-func (s *Summary) add(entries []Record) {
+func (s *Summary) add(entries iter.Seq[Record]) {
 	s.Outcomes = make(map[trajectories.Outcome]int)
 	scores := make(map[string][]float64)
 	index := make(map[string]int)
 	sum, passed := 0.0, 0
-	for _, e := range entries {
+	for e := range entries {
 		s.Rollouts++
 		s.Outcomes[e.Outcome]++
 		s.Turns += e.TurnsUsed

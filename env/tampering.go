@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -127,7 +128,7 @@ type TamperingKind struct {
 }
 
 // summarizeTampering counts what the records say.
-func summarizeTampering(entries []Record) TamperingSummary {
+func summarizeTampering(entries iter.Seq[Record]) TamperingSummary {
 	var s TamperingSummary
 	items := map[string]bool{}
 	type kindOfItem struct {
@@ -150,7 +151,7 @@ func summarizeTampering(entries []Record) TamperingSummary {
 			}
 		}
 	}
-	for _, e := range entries {
+	for e := range entries {
 		switch {
 		case e.Tampering == nil:
 		case e.Tampering.Acted:

@@ -77,6 +77,10 @@ func DecodeRollout(line []byte) (*Rollout, error) {
 			r.Toolsets = textList(v)
 		case "tool_errors":
 			r.ToolErrors = decodeToolErrors(v)
+		case "tool_calls":
+			r.ToolCalls = int(v.Int())
+		case "invalid_tool_calls":
+			r.InvalidToolCalls = int(v.Int())
 		case "usage":
 			r.Usage = decodeUsage(v)
 		case "spend":
@@ -230,7 +234,11 @@ type Entry struct {
 	modelTurn bool  // a message of the role assistant exists
 	offset    int64 // of the line in rollouts.jsonl
 	length    int64 // of the line without its newline
+	segment   int   // of the archive that has the line; 0: it is in rollouts.jsonl
 }
+
+// Archived says that the rollout is in a segment of the archive, where it stays.
+func (e *Entry) Archived() bool { return e.segment != 0 }
 
 // EntryUsage counts the tokens of a rollout.
 type EntryUsage struct{ PromptTokens, CompletionTokens int64 }

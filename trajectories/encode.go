@@ -77,6 +77,10 @@ func AppendRollout(dst []byte, r *Rollout) ([]byte, error) {
 	e.texts("tools", r.Tools)
 	e.texts("toolsets", r.Toolsets)
 	e.toolErrors(r.ToolErrors)
+	if r.Score == nil && r.ToolCalls > 0 {
+		e.integer("tool_calls", int64(r.ToolCalls))
+		e.integer("invalid_tool_calls", int64(r.InvalidToolCalls))
+	}
 	e.usage(r.Usage)
 	if r.Spend != nil {
 		e.spend(r.Spend)

@@ -162,7 +162,16 @@ func (r *frameReader) next() (indexFrame, error) {
 	if outer.bad || binary.LittleEndian.Uint32(sum) != crc32.Checksum(content, castagnoli) {
 		return indexFrame{}, errFrame
 	}
-	inner := frameReader{rest: content, texts: r.texts}
+	f, err := parseFrame(content, r.texts)
+	if err == nil {
+		r.rest = outer.rest
+	}
+	return f, err
+}
+
+// parseFrame reads the content of a frame, whose checksum is right.
+func parseFrame(content []byte, texts map[string]string) (indexFrame, error) {
+	inner := frameReader{rest: content, texts: texts}
 	f := indexFrame{rollouts: inner.span(), view: inner.span()}
 	n := inner.uvarint()
 	if inner.bad || n > uint64(len(content)) { // each entry has several bytes
@@ -181,7 +190,6 @@ func (r *frameReader) next() (indexFrame, error) {
 	if left != 0 || len(inner.rest) != 0 {
 		return indexFrame{}, errFrame
 	}
-	r.rest = outer.rest
 	return f, nil
 }
 
@@ -252,6 +260,9 @@ func (r *frameReader) span() span {
 	return span{int64(length), binary.LittleEndian.Uint32(sum)}
 }
 
+// maxShared is how many texts are kept for those to come.
+const maxShared = 1024
+
 // shared reads a text that is likely to come again.
 func (r *frameReader) shared() string {
 	b := r.bytes(r.uvarint())
@@ -259,6 +270,9 @@ func (r *frameReader) shared() string {
 		return s
 	}
 	s := string(b)
+	if len(r.texts) >= maxShared {
+		clear(r.texts)
+	}
 	r.texts[s] = s
 	return s
 }

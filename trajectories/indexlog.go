@@ -1,12 +1,12 @@
 package trajectories
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -30,14 +30,14 @@ type known struct {
 // line that was changed by hand, a file that was put in the place of another, or an
 // index that is missing, torn, stale or of another version only means more to parse.
 func (r *Run) loadIndex(rollouts *os.File) (end int64, err error) {
-	frames, ends := r.readFrames()
+	frames := r.readSpans()
 	if len(frames) == 0 {
 		return 0, nil // without an index everything is parsed, which finds out what is wrong
 	}
 	var inRollouts, inView int
 	var group errgroup.Group
 	group.Go(func() (err error) {
-		inRollouts, err = bornOut(rollouts, frames, func(f *indexFrame) span { return f.rollouts })
+		inRollouts, err = bornOut(rollouts, frames, func(f *frameSpans) span { return f.rollouts })
 		return err
 	})
 	group.Go(func() error {
@@ -46,60 +46,60 @@ func (r *Run) loadIndex(rollouts *os.File) (end int64, err error) {
 			return ignoreMissing(err)
 		}
 		defer closeInto(&err, view)
-		inView, err = bornOut(view, frames, func(f *indexFrame) span { return f.view })
+		inView, err = bornOut(view, frames, func(f *frameSpans) span { return f.view })
 		return err
 	})
 	if err := group.Wait(); err != nil {
 		return 0, err
 	}
-	n := 0
-	for i := range frames[:inRollouts] {
-		n += len(frames[i].entries)
-	}
-	r.index.grow(n)
-	for i := range frames[:inRollouts] {
-		f := &frames[i]
+	stream := r.openFrames()
+	defer stream.close()
+	for i := range inRollouts {
+		f, err := stream.next()
+		if err != nil {
+			break // parsed from here on
+		}
 		for _, e := range f.entries {
 			if err := r.index.conflict(e.Key, e.ID); err != nil {
 				// The bytes are those of the index and yet repeat a rollout: let parsing say where.
-				r.index, r.known = newIndex(), known{}
-				return 0, nil
+				r.index, r.known, r.spent, r.lastRecord, r.segments = newIndex(), known{}, Spent{}, 0, nil
+				r.trusted.Store(0)
+				return 0, r.openArchive()
 			}
 			e.offset = end
 			end += e.length + 1
-			r.index.add(e)
+			r.take(e)
 			if i < inView && e.Trained() {
 				r.known.trained++
 			}
 		}
+		r.trusted.Store(int64(r.index.n - r.index.base))
 		if i < inView {
-			r.known.size, r.known.entries = ends[i], len(r.index.entries)
+			r.known.size, r.known.entries = stream.end, r.index.n-r.index.base
 			r.known.rollouts, r.known.view = end, r.known.view+f.view.length
 		}
 	}
 	return end, nil
 }
 
-// readFrames returns the whole frames of the index file and where each ends in it.
-func (r *Run) readFrames() (frames []indexFrame, ends []int64) {
-	content, err := os.ReadFile(r.path(indexFile))
-	if err != nil || !bytes.HasPrefix(content, []byte(indexHeader)) {
-		return nil, nil
+// readSpans returns what the whole frames of the index file speak of.
+func (r *Run) readSpans() (frames []frameSpans) {
+	stream := r.openFrames()
+	if stream == nil {
+		return nil
 	}
-	reader := &frameReader{rest: content[len(indexHeader):], texts: map[string]string{}}
-	for len(reader.rest) > 0 {
-		f, err := reader.next()
+	defer stream.close()
+	for {
+		f, err := stream.spans()
 		if err != nil {
-			break
+			return frames
 		}
 		frames = append(frames, f)
-		ends = append(ends, int64(len(content)-len(reader.rest)))
 	}
-	return frames, ends
 }
 
 // bornOut counts the leading frames whose bytes the file has.
-func bornOut(f io.ReaderAt, frames []indexFrame, of func(*indexFrame) span) (n int, err error) {
+func bornOut(f io.ReaderAt, frames []frameSpans, of func(*frameSpans) span) (n int, err error) {
 	if len(frames) == 0 {
 		return 0, nil
 	}
@@ -150,7 +150,15 @@ func (s *summer) sum(length int64) (sum uint32, err error) {
 // openIndex opens the index file for appending, after it was made to say of all
 // rollouts what it says of those in known. It is called when rollouts.jsonl and
 // trajectories.jsonl are in order.
-func (r *Run) openIndex() (err error) {
+func (r *Run) openIndex() error {
+	missing := func(visit func(Entry) error) error { return r.eachEntry(r.known.entries, visit) }
+	r.trusted.Store(min(r.trusted.Load(), int64(r.known.entries)))
+	return r.extendIndexFile(missing, r.index.n-r.index.base > r.known.entries)
+}
+
+// extendIndexFile cuts the index file off behind what is known and appends frames about
+// the entries that missing yields.
+func (r *Run) extendIndexFile(missing func(func(Entry) error) error, some bool) (err error) {
 	path := r.path(indexFile)
 	f, err := r.settings.open(path)
 	if err != nil {
@@ -169,19 +177,18 @@ func (r *Run) openIndex() (err error) {
 			return err
 		}
 	}
-	if err := r.appendMissing(f); err != nil {
-		return err
+	if some {
+		if err := r.appendMissing(f, missing); err != nil {
+			return err
+		}
 	}
 	r.indexed = f
+	r.trusted.Store(trustAll)
 	return nil
 }
 
 // appendMissing appends frames about the rollouts that the index file lacks.
-func (r *Run) appendMissing(w io.Writer) (err error) {
-	missing := r.index.entries[r.known.entries:]
-	if len(missing) == 0 {
-		return nil
-	}
+func (r *Run) appendMissing(w io.Writer, missing func(func(Entry) error) error) (err error) {
 	rollouts, err := os.Open(r.path(rolloutsFile))
 	if err != nil {
 		return err
@@ -197,15 +204,23 @@ func (r *Run) appendMissing(w io.Writer) (err error) {
 	}
 	lines := newLineReader(view)
 	in := &summer{in: rollouts, buf: make([]byte, 256<<10), offset: r.known.rollouts}
-	for len(missing) > 0 {
-		f := indexFrame{entries: missing[:min(len(missing), frameEntries)]}
-		missing = missing[len(f.entries):]
-		for i := range f.entries {
-			e := &f.entries[i]
-			f.rollouts.length += e.length + 1
-			if !e.Trained() {
-				continue
-			}
+	var f indexFrame
+	flush := func() error {
+		if len(f.entries) == 0 {
+			return nil
+		}
+		var err error
+		if f.rollouts.sum, err = in.sum(f.rollouts.length); err != nil {
+			return fmt.Errorf("read %s: %w", rolloutsFile, err)
+		}
+		_, err = w.Write(f.append(nil))
+		f = indexFrame{entries: f.entries[:0]}
+		return err
+	}
+	if err := missing(func(e Entry) error {
+		f.entries = append(f.entries, e)
+		f.rollouts.length += e.length + 1
+		if e.Trained() {
 			line, whole, err := lines.next()
 			if err != nil || !whole {
 				return fmt.Errorf("read %s: a line is missing: %w", trajectoriesFile, firstOf(io.ErrUnexpectedEOF, err))
@@ -213,14 +228,14 @@ func (r *Run) appendMissing(w io.Writer) (err error) {
 			f.view.sum = crc32.Update(crc32.Update(f.view.sum, castagnoli, line), castagnoli, []byte{'\n'})
 			f.view.length += int64(len(line)) + 1
 		}
-		if f.rollouts.sum, err = in.sum(f.rollouts.length); err != nil {
-			return fmt.Errorf("read %s: %w", rolloutsFile, err)
+		if len(f.entries) == frameEntries {
+			return flush()
 		}
-		if _, err := w.Write(f.append(nil)); err != nil {
-			return err
-		}
+		return nil
+	}); err != nil {
+		return err
 	}
-	return nil
+	return flush()
 }
 
 // extendIndex appends a frame about one commit, behind the other files. Should that
@@ -235,26 +250,88 @@ func (r *Run) extendIndex(f *indexFrame) {
 	}
 }
 
-// renewIndex makes the index file agree with rollouts.jsonl again, of which all but
-// the first lines were rewritten.
-func (r *Run) renewIndex(before int) {
+// renewIndex makes the index file agree with rollouts.jsonl again, from which some
+// rollouts were taken out. The file still is as it was before.
+func (r *Run) renewIndex(dropped []bool) {
 	if r.indexed == nil {
 		return
 	}
 	r.closeIndex()
+	if err := r.rewriteIndex(dropped); err != nil {
+		_ = os.Remove(r.path(indexFile)) // derived: the next resume parses instead
+	}
+}
+
+func (r *Run) rewriteIndex(dropped []bool) error {
 	r.known = known{}
-	frames, ends := r.readFrames()
-	for i := range frames {
-		if r.known.entries+len(frames[i].entries) > before {
+	first := slices.Index(dropped, true)
+	old := r.openFrames()
+	if old == nil {
+		return errFrame
+	}
+	defer old.close()
+	for {
+		f, err := old.spans()
+		if err != nil || r.known.entries+f.entries > first {
 			break
 		}
-		r.known.size = ends[i]
-		r.known.entries += len(frames[i].entries)
-		r.known.rollouts += frames[i].rollouts.length
-		r.known.view += frames[i].view.length
+		r.known.size = old.end
+		r.known.entries += f.entries
+		r.known.rollouts += f.rollouts.length
+		r.known.view += f.view.length
 	}
-	if err := r.openIndex(); err != nil {
-		r.indexed = nil // derived: the next resume parses instead
+	kept := r.keptEntries(dropped)
+	missing := func(visit func(Entry) error) error { return kept(r.known.entries, visit) }
+	path := r.path(indexFile)
+	if err := writeAtomic(path, func(w io.Writer) error {
+		if r.known.size == 0 {
+			r.known.size = int64(len(indexHeader))
+		}
+		if _, err := io.Copy(w, io.NewSectionReader(old.file, 0, r.known.size)); err != nil {
+			return err
+		}
+		return r.appendMissing(w, missing)
+	}); err != nil {
+		return err
+	}
+	f, err := r.settings.open(path)
+	if err != nil {
+		return err
+	}
+	r.indexed = f
+	r.trusted.Store(trustAll)
+	return nil
+}
+
+// keptEntries returns a function that yields, from a number on, the entries of the index
+// file that were not dropped, with their new places.
+func (r *Run) keptEntries(dropped []bool) func(from int, visit func(Entry) error) error {
+	return func(from int, visit func(Entry) error) error {
+		frames := r.openFrames()
+		if frames == nil {
+			return errFrame
+		}
+		defer frames.close()
+		number := 0 // of the entry among those kept
+		for i := 0; i < len(dropped); {
+			f, err := frames.next()
+			if err != nil || i+len(f.entries) > len(dropped) {
+				return errFrame
+			}
+			for _, e := range f.entries {
+				if i++; dropped[i-1] {
+					continue
+				}
+				if number++; number <= from {
+					continue
+				}
+				e.offset = r.index.slot(r.index.base + number - 1).offset
+				if err := visit(e); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
 	}
 }
 

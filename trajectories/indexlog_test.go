@@ -50,7 +50,7 @@ func TestAFrameKeepsEveryFieldOfItsEntries(t *testing.T) {
 	next := 100
 	var full Entry
 	fillFields(t, reflect.ValueOf(&full).Elem(), &next)
-	full.offset = 0
+	full.offset, full.segment = 0, 0
 	bare := Entry{Key: Key{ItemID: "i"}, ID: "r", Outcome: OutcomeCancelled, length: 5}
 	f := indexFrame{rollouts: span{full.length + bare.length + 2, 1}, view: span{7, 2}, entries: []Entry{full, bare}}
 	r := &frameReader{rest: append(f.append(nil), f.append(nil)...), texts: map[string]string{}}

@@ -25,6 +25,9 @@ import (
 // records rollouts until it is killed.
 const childVariable = "HERMES_ENV_TRAJECTORIES_CHILD"
 
+// archiveVariable has the child archive its record.
+const archiveVariable = "HERMES_ENV_TRAJECTORIES_ARCHIVE"
+
 const (
 	childRun       = "run"
 	childGroups    = "groups.jsonl"
@@ -54,6 +57,11 @@ func record(base string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if os.Getenv(archiveVariable) != "" {
+		if err := run.Archive(ArchiveConfig{SegmentBytes: 48 << 10}); err != nil {
+			return err
+		}
 	}
 	if _, err := run.Supersede(func(e Entry) bool { return e.Outcome.Retryable() }); err != nil {
 		return err

@@ -35,15 +35,41 @@ func (r *Reader) Dir() string { return r.dir }
 // Each calls visit with every rollout of the run, in the order of the file, one
 // in memory at a time. It stops at the last whole line there is, and at the first
 // error visit returns, which it returns unchanged.
-func (r *Reader) Each(visit func(*Rollout) error) error {
+func (r *Reader) Each(visit func(*Rollout) error) (err error) {
 	path := filepath.Join(r.dir, rolloutsFile)
-	return eachLineOf(path, rolloutVisitor(path, visit))
+	visitor := rolloutVisitor(path, visit)
+	f, numbers, err := openRecord(r.dir)
+	if err != nil {
+		return err
+	}
+	if f != nil {
+		defer closeInto(&err, f)
+	}
+	if err := eachArchivedLine(r.dir, numbers, visitor); err != nil || f == nil {
+		return err
+	}
+	return eachLine(f, visitor)
 }
 
 // EachEntry is Each without the conversations, which makes it several times faster.
-func (r *Reader) EachEntry(visit func(Entry) error) error {
+func (r *Reader) EachEntry(visit func(Entry) error) (err error) {
 	path := filepath.Join(r.dir, rolloutsFile)
-	return eachLineOf(path, func(l *lineReader, line []byte) error {
+	f, numbers, err := openRecord(r.dir)
+	if err != nil {
+		return err
+	}
+	if f != nil {
+		defer closeInto(&err, f)
+	}
+	for _, number := range numbers {
+		if err := eachArchived(r.dir, number, visit); err != nil {
+			return err
+		}
+	}
+	if f == nil {
+		return nil
+	}
+	return eachLine(f, func(l *lineReader, line []byte) error {
 		e, err := parseEntry(line)
 		if err != nil {
 			return fmt.Errorf("%w: %s line %d: %w", ErrCorrupt, path, l.number, err)
@@ -55,13 +81,13 @@ func (r *Reader) EachEntry(visit func(Entry) error) error {
 
 // Load reads the rollout of an entry that EachEntry gave, whole.
 func (r *Reader) Load(e Entry) (_ *Rollout, err error) {
-	f, err := os.Open(filepath.Join(r.dir, rolloutsFile))
-	if err != nil {
-		return nil, fmt.Errorf("load rollout %s: %w", e.ID, err)
+	var line []byte
+	if e.Archived() {
+		line, err = readArchived(r.dir, e.segment, e.offset, e.length)
+	} else {
+		line, err = readStretch(filepath.Join(r.dir, rolloutsFile), e.offset, e.length)
 	}
-	defer closeInto(&err, f)
-	line := make([]byte, e.length)
-	if _, err := f.ReadAt(line, e.offset); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("load rollout %s: %w", e.ID, err)
 	}
 	rollout, err := DecodeRollout(line)
@@ -78,12 +104,22 @@ func (r *Reader) Load(e Entry) (_ *Rollout, err error) {
 // the file, one in memory at a time. It stops at the first error visit returns,
 // which it returns unchanged.
 func (r *Run) Each(visit func(*Rollout) error) (err error) {
+	r.moving.RLock()
+	defer r.moving.RUnlock()
 	f, size, err := r.openRollouts()
 	if err != nil {
 		return fmt.Errorf("read run %s: %w", r.dir, err)
 	}
 	defer closeInto(&err, f)
-	return eachLine(io.LimitReader(f, size), rolloutVisitor(r.path(rolloutsFile), visit))
+	numbers, err := segmentNumbers(r.dir)
+	if err != nil {
+		return fmt.Errorf("read run %s: %w", r.dir, err)
+	}
+	visitor := rolloutVisitor(r.path(rolloutsFile), visit)
+	if err := eachArchivedLine(r.dir, numbers, visitor); err != nil {
+		return err
+	}
+	return eachLine(io.LimitReader(f, size), visitor)
 }
 
 // openRollouts opens rollouts.jsonl for reading along with the number of bytes

@@ -12,14 +12,20 @@ import (
 // process left: a torn last line, a move to superseded.jsonl that did not finish,
 // temporary files. It changes nothing when the file is damaged otherwise.
 func (r *Run) recover() error {
+	if err := r.openArchive(); err != nil {
+		return fmt.Errorf("resume run %s: %w", r.dir, err)
+	}
 	if err := r.scan(); err != nil {
 		return fmt.Errorf("resume run %s: %w", r.dir, err)
 	}
 	if err := r.finishMove(); err != nil {
 		return fmt.Errorf("resume run %s: %w", r.dir, err)
 	}
-	for _, e := range r.index.entries {
-		r.count(e)
+	if err := r.openWaiting(); err != nil {
+		return fmt.Errorf("resume run %s: %w", r.dir, err)
+	}
+	for _, p := range r.waiting.places {
+		r.count(*p.spent)
 	}
 	if err := r.countSuperseded(); err != nil {
 		return fmt.Errorf("resume run %s: %w", r.dir, err)
@@ -49,7 +55,7 @@ func (r *Run) scan() (err error) {
 		return err
 	}
 	lines := newLineReader(f)
-	lines.number, lines.end = len(r.index.entries), end
+	lines.number, lines.end = r.index.n-r.index.base, end
 	if err := parseLines(lines, func(l scannedLine) error { return r.indexLine(f, l) }); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
@@ -88,7 +94,8 @@ func (r *Run) indexLine(f *os.File, l scannedLine) error {
 		r.repaired("%s: completed the last line, which lacked its newline", rolloutsFile)
 	}
 	l.entry.offset, l.entry.length = l.offset, l.length
-	r.index.add(l.entry)
+	r.take(l.entry)
+	r.unindexed = append(r.unindexed, l.entry)
 	r.size = end
 	return nil
 }
@@ -150,6 +157,12 @@ func (r *Run) finishMove() (err error) {
 	return errors.Join(f.Truncate(keep), f.Sync())
 }
 
+// take adds a rollout of an earlier session to the index.
+func (r *Run) take(e Entry) {
+	r.index.add(e)
+	r.count(e)
+}
+
 // count adds a rollout of an earlier session to what the run has spent.
 func (r *Run) count(e Entry) {
 	r.spent.Add(e)
@@ -168,13 +181,23 @@ func (r *Run) countSuperseded() (err error) {
 		return err
 	}
 	defer closeInto(&err, f)
+	// A rollout that was scored in a later session has the cost of its conversation in
+	// its later record too.
+	counted := make(map[string]bool)
+	for _, p := range r.waiting.places {
+		counted[p.id] = true
+	}
+	last := make(map[string]Entry)
 	if err := parseLines(newLineReader(f), func(l scannedLine) error {
-		if l.err == nil {
-			r.count(l.entry)
+		if l.err == nil && !counted[l.entry.ID] && !r.index.hasID(l.entry.ID) {
+			last[l.entry.ID] = l.entry
 		}
 		return nil
 	}); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
+	}
+	for _, e := range last {
+		r.count(e)
 	}
 	return nil
 }
@@ -185,12 +208,12 @@ func (r *Run) holds(rollouts *os.File, line []byte) (bool, error) {
 	if err != nil {
 		return false, nil // foreign to the index, hence not a copy of one of its lines
 	}
-	i, known := r.index.byKey[entry.Key]
-	if !known || r.index.entries[i].ID != entry.ID || r.index.entries[i].length != int64(len(line)) {
+	i, known := r.index.number(entry.Key)
+	if !known || i < r.index.base || r.index.end(i, r.size)-1-r.index.slot(i).offset != int64(len(line)) {
 		return false, nil
 	}
 	original := make([]byte, len(line))
-	if _, err := rollouts.ReadAt(original, r.index.entries[i].offset); err != nil {
+	if _, err := rollouts.ReadAt(original, r.index.slot(i).offset); err != nil {
 		return false, err
 	}
 	return bytes.Equal(original, line), nil

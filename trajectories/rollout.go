@@ -33,11 +33,14 @@ type Rollout struct {
 	Tools      []string // names of the tools offered to the model, in order
 	Toolsets   []string // names of the toolsets they came from
 	ToolErrors []ToolError
-	Usage      chat.Usage // tokens of all turns together
-	Spend      *Spend     // all model calls made for the rollout; nil in records of versions that did not count them
-	Timings    Timings
-	Sandbox    *Sandbox // nil when the rollout had none
-	Retries    int      // model requests that had to be repeated
+	// ToolCalls is how many calls the model made, InvalidToolCalls how many of them could
+	// not run. They are recorded with rollouts without a score, for a later session to score.
+	ToolCalls, InvalidToolCalls int
+	Usage                       chat.Usage // tokens of all turns together
+	Spend                       *Spend     // all model calls made for the rollout; nil in records of versions that did not count them
+	Timings                     Timings
+	Sandbox                     *Sandbox // nil when the rollout had none
+	Retries                     int      // model requests that had to be repeated
 
 	StartedAt  time.Time
 	FinishedAt time.Time

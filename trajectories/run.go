@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -36,6 +37,7 @@ type Run struct {
 	manifest Manifest
 	index    index
 	spent    Spent          // by everything ever recorded, rollouts taken out of the index included
+	waiting  waiting        // conversations without a score
 	inflight sync.WaitGroup // appends between being accepted and being queued
 	failed   error
 	closed   bool
@@ -46,9 +48,19 @@ type Run struct {
 	rollouts appendFile
 	file     fs.FileInfo // which file rollouts is
 	view     appendFile
-	indexed  appendFile // rollouts.index; nil when it could not be written
-	known    known      // of rollouts.index, when the run was opened
-	size     int64      // acknowledged bytes of rollouts.jsonl; written under mu
+	indexed  appendFile    // rollouts.index; nil when it could not be written
+	moving   sync.RWMutex  // held for writing while rollouts move into the archive
+	segments []segment     // of the archive; written under mu
+	archive  ArchiveConfig // owned by the writer goroutine
+	pruned   time.Time     // likewise
+	known    known         // of rollouts.index, when the run was opened
+	// trusted is how many entries rollouts.index may be believed for.
+	trusted atomic.Int64
+	// unindexed are the last entries while a run is opened, until rollouts.index has them.
+	unindexed []Entry
+	// interim yields the entries while rollouts.index is of an earlier state.
+	interim func(from int, visit func(Entry) error) error
+	size    int64 // acknowledged bytes of rollouts.jsonl; written under mu
 }
 
 // settings are what tests replace.
@@ -102,6 +114,9 @@ func create(dir string, info Info, s settings) (_ *Run, err error) {
 		return nil, err
 	}
 	r := &Run{dir: dir, settings: s, lock: l, manifest: newManifest(&info, s.now()), index: newIndex()}
+	if err := r.openWaiting(); err != nil {
+		return nil, fmt.Errorf("create run %s: %w", dir, err)
+	}
 	if err := r.open(&info); err != nil {
 		return nil, err
 	}
@@ -136,7 +151,7 @@ func resume(dir string, info Info, s settings) (_ *Run, err error) {
 	if err := r.recover(); err != nil {
 		return nil, err
 	}
-	if err := r.manifest.adopt(&info, changed, len(r.index.entries), s.now()); err != nil {
+	if err := r.manifest.adopt(&info, changed, r.index.n, s.now()); err != nil {
 		return nil, fmt.Errorf("resume run %s: %w", dir, err)
 	}
 	if err := r.open(&info); err != nil {
@@ -235,6 +250,7 @@ func (r *Run) open(info *Info) (err error) {
 	if err := r.openIndex(); err != nil {
 		r.indexed = nil // derived: the next resume parses instead
 	}
+	r.unindexed = nil
 	r.memory = semaphore.NewWeighted(r.settings.memory)
 	r.queue = make(chan request, 1024)
 	r.done = make(chan struct{})
@@ -257,7 +273,7 @@ func (r *Run) beginSession(info *Info) error {
 		PID:       r.settings.who.pid,
 		Host:      r.settings.who.host,
 		Versions:  info.versions(),
-		Rollouts:  len(r.index.entries),
+		Rollouts:  r.index.n,
 		Repairs:   r.repairs,
 	}
 	if len(m.Sessions) > 0 {
@@ -309,6 +325,7 @@ func (r *Run) close(status Status) error {
 	r.inflight.Wait()
 	close(r.queue)
 	<-r.done
+	waitingErr := r.closeWaiting()
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -316,7 +333,7 @@ func (r *Run) close(status Status) error {
 	if err := r.view.Sync(); err != nil && r.failed == nil {
 		r.failed = diskFailure("write "+r.path(trajectoriesFile), err)
 	}
-	problems = append(problems, r.rollouts.Close(), r.view.Close())
+	problems = append(problems, r.rollouts.Close(), r.view.Close(), waitingErr)
 	r.closeIndex()
 	m := &r.manifest
 	m.Status = status

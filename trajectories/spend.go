@@ -142,6 +142,20 @@ func decodeBill(b *Bill, v gjson.Result) {
 	})
 }
 
+// Add returns both bills together.
+func (b Bill) Add(o Bill) Bill {
+	usd, known := b.usd()
+	more, also := o.usd()
+	sum := Bill{
+		Calls: b.Calls + o.Calls, Unreported: b.Unreported + o.Unreported,
+		PromptTokens: b.PromptTokens + o.PromptTokens, CachedTokens: b.CachedTokens + o.CachedTokens, CompletionTokens: b.CompletionTokens + o.CompletionTokens,
+	}
+	if total := usd + more; known && also && sum.Calls > 0 {
+		sum.USD = &total
+	}
+	return sum
+}
+
 // Tally adds up what model calls used.
 type Tally struct {
 	Rollouts         int // that called a model
@@ -155,13 +169,13 @@ type Tally struct {
 // Tokens returns prompt and completion tokens together.
 func (t Tally) Tokens() int64 { return t.PromptTokens + t.CompletionTokens }
 
-func (t *Tally) add(o Tally) {
-	t.Rollouts += o.Rollouts
-	t.Calls += o.Calls
-	t.Unreported += o.Unreported
-	t.PromptTokens += o.PromptTokens
-	t.CachedTokens += o.CachedTokens
-	t.CompletionTokens += o.CompletionTokens
+func (t *Tally) add(o Tally, sign int) {
+	t.Rollouts += sign * o.Rollouts
+	t.Calls += sign * o.Calls
+	t.Unreported += sign * o.Unreported
+	t.PromptTokens += int64(sign) * o.PromptTokens
+	t.CachedTokens += int64(sign) * o.CachedTokens
+	t.CompletionTokens += int64(sign) * o.CompletionTokens
 }
 
 // Spent adds up what rollouts used and cost.
@@ -181,17 +195,22 @@ type Spent struct {
 func (s *Spent) Priced() bool { return s.Calls > 0 && s.Unpriced.Calls == 0 }
 
 // Add counts one more rollout.
-func (s *Spent) Add(e Entry) {
-	s.Recorded++
-	s.Seconds += e.Timings.Total
-	s.Tally.add(e.Spend.Tally)
+func (s *Spent) Add(e Entry) { s.count(e, 1) }
+
+// Remove takes back what Add counted.
+func (s *Spent) Remove(e Entry) { s.count(e, -1) }
+
+func (s *Spent) count(e Entry, sign int) {
+	s.Recorded += sign
+	s.Seconds += float64(sign) * e.Timings.Total
+	s.Tally.add(e.Spend.Tally, sign)
 	if !e.Spend.Priced {
-		s.Unpriced.add(e.Spend.Tally)
+		s.Unpriced.add(e.Spend.Tally, sign)
 		return
 	}
-	s.USD += e.Spend.USD
-	s.JudgeUSD += e.Spend.JudgeUSD
-	s.FailedTriesUSD += e.Spend.FailedTriesUSD
+	s.USD += float64(sign) * e.Spend.USD
+	s.JudgeUSD += float64(sign) * e.Spend.JudgeUSD
+	s.FailedTriesUSD += float64(sign) * e.Spend.FailedTriesUSD
 }
 
 // EntrySpend is what a rollout spent, as the index keeps it.

@@ -8,7 +8,7 @@ import (
 )
 
 // Supersede takes the rollouts for which drop reports true out of the run, so
-// that they can be run again, and returns how many there were. Their lines move
+// that they can be run again, and returns how many there were; those in the archive stay. Their lines move
 // to superseded.jsonl; nothing is deleted. A kill at any instant leaves the run as
 // it was before or as it is afterwards. drop must not call methods of the run.
 func (r *Run) Supersede(drop func(Entry) bool) (n int, err error) {
@@ -24,36 +24,39 @@ func (r *Run) Supersede(drop func(Entry) bool) (n int, err error) {
 
 // supersede runs in the writer goroutine.
 func (r *Run) supersede(drop func(Entry) bool) (int, error) {
-	r.mu.Lock()
-	entries := append([]Entry(nil), r.index.entries...)
-	r.mu.Unlock()
-	dropped := make([]bool, len(entries))
-	n, first, trained := 0, 0, false
-	for i, e := range entries {
-		if drop(e) {
-			if n == 0 {
-				first = i
-			}
-			dropped[i] = true
-			trained = trained || e.Trained()
+	var dropped []bool
+	n, trained := 0, false
+	if err := r.eachEntry(0, func(e Entry) error {
+		out := drop(e)
+		dropped = append(dropped, out)
+		if out {
 			n++
+			trained = trained || e.Trained()
 		}
+		return nil
+	}); err != nil {
+		return 0, err
 	}
 	if n == 0 {
 		return 0, nil
 	}
-	before, err := r.copySuperseded(entries, dropped)
+	before, err := r.copySuperseded(dropped)
 	if err != nil {
 		return 0, err
 	}
 	kept := newIndex()
+	kept.seed = r.index.seed
+	for i := range r.index.base {
+		kept.addSlot(*r.index.slot(i))
+	}
+	kept.base = kept.n
 	var size int64
 	path := r.path(rolloutsFile)
 	err = stage(path, func(w io.Writer) error {
-		return r.copyLines(w, entries, func(i int) bool { return !dropped[i] }, func(e Entry) {
-			e.offset = size
-			size += e.length + 1
-			kept.add(e)
+		return r.copyLines(w, len(dropped), func(i int) bool { return !dropped[i] }, func(s slot, length int64) {
+			s.offset = size
+			size += length
+			kept.addSlot(s)
 		})
 	})
 	if err != nil {
@@ -62,17 +65,24 @@ func (r *Run) supersede(drop func(Entry) bool) (int, error) {
 		}
 		return 0, fmt.Errorf("rewrite %s: %w", path, err)
 	}
+	indexed := r.indexed != nil
+	r.trusted.Store(0) // of the file as it was
 	if err := r.replace(path, kept, size); err != nil {
 		// Whether the new file is in place is not known for sure, so this process
 		// must not append to either; the next one finds out by reading.
 		return 0, r.fail("rewrite "+path, err)
 	}
 	if trained { // else the view has nothing of them
-		if err := r.reopenView(); err != nil {
+		if indexed {
+			r.interim = r.keptEntries(dropped)
+		}
+		err := r.reopenView()
+		r.interim = nil
+		if err != nil {
 			return n, err
 		}
 	}
-	r.renewIndex(first)
+	r.renewIndex(dropped)
 	return n, nil
 }
 
@@ -93,7 +103,7 @@ func (r *Run) replace(path string, kept index, size int64) error {
 	r.noteFile()
 	for key, id := range r.index.pending {
 		kept.pending[key] = id
-		kept.ids[id] = struct{}{}
+		kept.waiting[id] = struct{}{}
 	}
 	r.index = kept
 	r.size = size
@@ -102,7 +112,7 @@ func (r *Run) replace(path string, kept index, size int64) error {
 
 // copySuperseded appends the lines that leave to superseded.jsonl, durably, and
 // returns the size it had before.
-func (r *Run) copySuperseded(entries []Entry, dropped []bool) (before int64, err error) {
+func (r *Run) copySuperseded(dropped []bool) (before int64, err error) {
 	path := r.path(supersededFile)
 	if info, err := os.Stat(path); err == nil {
 		before = info.Size()
@@ -117,7 +127,7 @@ func (r *Run) copySuperseded(entries []Entry, dropped []bool) (before int64, err
 		}
 		err = firstOf(err, f.Close())
 	}()
-	if err := r.copyLines(f, entries, func(i int) bool { return dropped[i] }, func(Entry) {}); err != nil {
+	if err := r.copyLines(f, len(dropped), func(i int) bool { return dropped[i] }, func(slot, int64) {}); err != nil {
 		return 0, fmt.Errorf("append to %s: %w", path, err)
 	}
 	if err := f.Sync(); err != nil {
@@ -126,22 +136,26 @@ func (r *Run) copySuperseded(entries []Entry, dropped []bool) (before int64, err
 	return before, syncDir(r.dir)
 }
 
-// copyLines copies the chosen lines of rollouts.jsonl, in order, and reports each.
-// Lines that follow each other are copied together, by the kernel where it can.
-func (r *Run) copyLines(w io.Writer, entries []Entry, choose func(int) bool, copied func(Entry)) (err error) {
+// copyLines copies the chosen ones of the first n lines of rollouts.jsonl, in order, and
+// reports each with its length, newline included. Lines that follow each other are copied
+// together, by the kernel where it can.
+func (r *Run) copyLines(w io.Writer, n int, choose func(int) bool, copied func(slot, int64)) (err error) {
 	f, err := os.Open(r.path(rolloutsFile))
 	if err != nil {
 		return err
 	}
 	defer closeInto(&err, f)
-	for i := 0; i < len(entries); i++ {
+	for i := 0; i < n; i++ {
 		if !choose(i) {
 			continue
 		}
-		start, end := entries[i].offset, entries[i].offset
-		for ; i < len(entries) && choose(i); i++ {
-			end += entries[i].length + 1
-			copied(entries[i])
+		base := r.index.base
+		start := r.index.slot(base + i).offset
+		end := start
+		for ; i < n && choose(i); i++ {
+			next := r.index.end(base+i, r.size)
+			copied(*r.index.slot(base + i), next-end)
+			end = next
 		}
 		if _, err := f.Seek(start, io.SeekStart); err != nil {
 			return err

@@ -26,18 +26,26 @@ func (r *Run) syncView(rebuild bool) (repair string, err error) {
 		return "", err
 	}
 	defer closeInto(&err, f)
-	trained := make([]Entry, 0, len(r.index.entries))
-	for _, e := range r.index.entries {
-		if e.Trained() {
-			trained = append(trained, e)
-		}
-	}
 	if rebuild {
 		r.known = known{} // what rollouts.index says of this file is past
 	}
-	good, end := r.known.trained, r.known.view
+	known, end := r.known.trained, r.known.view
+	var trained []viewLine // those that are not known to be right
+	skip := r.known.entries
+	if known == 0 {
+		skip = 0
+	}
+	if err := r.eachEntry(skip, func(e Entry) error {
+		if e.Trained() {
+			trained = append(trained, viewLine{e.ID, e.Tampered(), e.offset, e.length})
+		}
+		return nil
+	}); err != nil {
+		return "", err
+	}
+	good := 0
 	if !rebuild {
-		if good, end, err = matching(f, trained, good, end); err != nil {
+		if good, end, err = matching(f, trained, end); err != nil {
 			return "", err
 		}
 	}
@@ -57,17 +65,24 @@ func (r *Run) syncView(rebuild bool) (repair string, err error) {
 	if err := r.convertLines(f, trained[good:]); err != nil {
 		return "", err
 	}
-	repair = fmt.Sprintf("%s: kept %d lines, wrote %d again from %s", trajectoriesFile, good, len(trained)-good, rolloutsFile)
+	repair = fmt.Sprintf("%s: kept %d lines, wrote %d again from %s", trajectoriesFile, known+good, len(trained)-good, rolloutsFile)
 	return repair, f.Sync()
 }
 
-// matching counts the leading lines that belong to the entries, and where they end.
-// The first of them, up to a place in the file, are known to be right.
-func matching(f io.ReadSeeker, entries []Entry, known int, knownEnd int64) (good int, end int64, err error) {
+// viewLine is a rollout that has a line in the view.
+type viewLine struct {
+	id             string
+	tampered       bool
+	offset, length int64 // of its line in rollouts.jsonl
+}
+
+// matching counts the lines from a place in the file on that belong to the entries, and
+// says where they end.
+func matching(f io.ReadSeeker, entries []viewLine, knownEnd int64) (good int, end int64, err error) {
 	if _, err := f.Seek(knownEnd, io.SeekStart); err != nil {
 		return 0, 0, err
 	}
-	good, end = known, knownEnd
+	end = knownEnd
 	lines := newLineReader(f)
 	lines.end = knownEnd
 	var prefix []byte
@@ -81,7 +96,7 @@ func matching(f io.ReadSeeker, entries []Entry, known int, knownEnd int64) (good
 		}
 		// The file is not synced with every rollout: after a power cut its end may
 		// consist of zeroes, which no line of JSON contains.
-		prefix = appendViewPrefix(prefix[:0], entries[good].ID, entries[good].Tampered())
+		prefix = appendViewPrefix(prefix[:0], entries[good].id, entries[good].tampered)
 		if !whole || !bytes.HasPrefix(line, prefix) || line[len(line)-1] != '}' || bytes.IndexByte(line, 0) >= 0 {
 			break
 		}
@@ -92,7 +107,7 @@ func matching(f io.ReadSeeker, entries []Entry, known int, knownEnd int64) (good
 }
 
 // convertLines writes the trajectories of the entries.
-func (r *Run) convertLines(w io.Writer, entries []Entry) (err error) {
+func (r *Run) convertLines(w io.Writer, entries []viewLine) (err error) {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -113,7 +128,7 @@ func (r *Run) convertLines(w io.Writer, entries []Entry) (err error) {
 		}
 		rollout, err := DecodeRollout(line)
 		if err != nil {
-			return fmt.Errorf("rollout %s: %w: %w", e.ID, ErrCorrupt, err)
+			return fmt.Errorf("rollout %s: %w: %w", e.id, ErrCorrupt, err)
 		}
 		converted = append(r.convert.Append(converted[:0], rollout), '\n')
 		if _, err := out.Write(converted); err != nil {

@@ -20,6 +20,7 @@ type request struct {
 	line      []byte // with its newline
 	view      []byte // with its newline; nil when the rollout has no trajectory
 	weight    int64
+	waiting   *waitingPlace // the line is a conversation without a score
 	done      func(error)
 	operation func() error
 }
@@ -60,7 +61,7 @@ func (r *Run) enqueue(ctx context.Context, rollout *Rollout, done func(error)) e
 	r.mu.Unlock()
 	defer r.inflight.Done()
 
-	q, err := r.prepare(ctx, rollout)
+	q, err := r.prepare(ctx, rollout, rollout.Trained())
 	if err != nil {
 		r.mu.Lock()
 		r.index.release(key)
@@ -80,8 +81,9 @@ func (r *Run) usable() error {
 	return r.failed
 }
 
-// prepare waits until the queue has room for the rollout and encodes it.
-func (r *Run) prepare(ctx context.Context, rollout *Rollout) (request, error) {
+// prepare waits until the queue has room for the rollout and encodes it, for the view as
+// well if asked to.
+func (r *Run) prepare(ctx context.Context, rollout *Rollout, view bool) (request, error) {
 	size := int64(2048)
 	for _, m := range rollout.Messages {
 		size += int64(len(m.JSON())) + 1
@@ -97,7 +99,7 @@ func (r *Run) prepare(ctx context.Context, rollout *Rollout) (request, error) {
 	}
 	q.line = append(line, '\n')
 	q.entry = entryOf(rollout, int64(len(line)))
-	if rollout.Trained() {
+	if view {
 		q.view = append(r.convert.Append(nil, rollout), '\n')
 	}
 	return q, nil
@@ -179,6 +181,7 @@ func (r *Run) write() {
 			lines = batch[:len(batch)-1]
 		}
 		buf = r.commit(lines, buf[:0])
+		_ = r.archiveIfLarge() // what fails ends the recording
 		if q.operation != nil {
 			q.done(r.operate(q.operation))
 		}
@@ -200,7 +203,29 @@ func (r *Run) operate(operation func() error) error {
 }
 
 // commit makes the lines durable, acknowledges them and writes the view behind.
-func (r *Run) commit(batch []request, buf []byte) []byte {
+func (r *Run) commit(all []request, buf []byte) []byte {
+	var batch, conversations []request
+	for _, q := range all {
+		if q.waiting != nil {
+			conversations = append(conversations, q)
+		} else {
+			batch = append(batch, q)
+		}
+	}
+	if len(conversations) > 0 {
+		err := r.commitWaiting(conversations)
+		if err != nil {
+			r.mu.Lock()
+			if r.failed == nil {
+				r.failed = err
+			}
+			r.mu.Unlock()
+		}
+		for _, q := range conversations {
+			r.memory.Release(q.weight)
+			q.done(err)
+		}
+	}
 	if len(batch) == 0 {
 		return buf
 	}
@@ -227,6 +252,9 @@ func (r *Run) commit(batch []request, buf []byte) []byte {
 		r.size += int64(len(buf))
 		for _, q := range batch {
 			r.index.add(q.entry)
+			if before := r.dropWaiting(q.entry.Key); before != nil && before.ID == q.entry.ID {
+				r.spent.Remove(*before) // part of the cost of the new record
+			}
 			r.spent.Add(q.entry)
 			frame.entries = append(frame.entries, q.entry)
 		}

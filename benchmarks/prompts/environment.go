@@ -96,6 +96,7 @@ var (
 	_ env.Noter            = (*Environment)(nil)
 	_ env.Aggregator       = (*Environment)(nil)
 	_ env.Restorer         = (*Environment)(nil)
+	_ env.InstantScorer    = (*Environment)(nil)
 	_ env.Closer           = (*Environment)(nil)
 	_ env.AnswerOracle     = (*Environment)(nil)
 	_ env.PartialOracle    = (*Environment)(nil)
@@ -172,6 +173,11 @@ func (e *Environment) examine(ctx context.Context, s *source) (int, error) {
 		inOrder := *s
 		inOrder.own.Shuffle = false // shuffling would read it all
 		s = &inOrder
+	}
+	if !s.own.Shuffle {
+		counting := *s
+		counting.keyless = true // keys are of no use here, and cost as much as all else
+		s = &counting
 	}
 	n := 0
 	for _, err := range s.items(ctx) {
@@ -351,6 +357,9 @@ func (e *Environment) OracleAnswer(_ context.Context, it env.Item, _ *toolcontex
 	return answer, nil
 }
 
+// ScoresInstantly says whether the reward only compares texts and numbers.
+func (e *Environment) ScoresInstantly() bool { return e.own.Reward.OnlyCompares() }
+
 // Dataset says where the rows come from. The digest covers local files; a dataset of the hub is known by its commit.
 func (e *Environment) Dataset() (json.RawMessage, string, error) {
 	info := e.train.data.Info()
@@ -387,7 +396,7 @@ func (e *Environment) Notes() []string {
 }
 
 // Aggregate adds the number of rows left out.
-func (e *Environment) Aggregate([]env.Record) []env.Metric {
+func (e *Environment) Aggregate(iter.Seq[env.Record]) []env.Metric {
 	n, _ := e.skipped.total()
 	return []env.Metric{{Name: "dataset/skipped_rows", Value: float64(n)}}
 }

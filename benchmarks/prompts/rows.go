@@ -17,13 +17,14 @@ type source struct {
 	seed    int64
 	check   func(row []byte) error // what keeps a row from being used
 	skipped *skippedRows
+	keyless bool // items without keys, to be counted; not with own.Shuffle
 }
 
 // items yields the usable rows in the configured order. Positions and offsets count all rows that could be read.
 func (s *source) items(ctx context.Context) iter.Seq2[dataset.KeyedRow, error] {
 	return func(yield func(dataset.KeyedRow, error) bool) {
 		s.skipped.begin()
-		rows := s.data.Keyed(ctx)
+		rows := s.rows(ctx)
 		if s.own.Shuffle {
 			rows = shuffled(ctx, rows, s.seed)
 		}
@@ -63,6 +64,19 @@ func (s *source) items(ctx context.Context) iter.Seq2[dataset.KeyedRow, error] {
 			yield(dataset.KeyedRow{}, fmt.Errorf("env.offset %d leaves out all %d rows of %s: %w", s.own.Offset, seen, s.data.Info().Name, dataset.ErrEmpty))
 		default:
 			yield(dataset.KeyedRow{}, errors.New("the dataset has no rows"))
+		}
+	}
+}
+
+func (s *source) rows(ctx context.Context) iter.Seq2[dataset.KeyedRow, error] {
+	if !s.keyless {
+		return s.data.Keyed(ctx)
+	}
+	return func(yield func(dataset.KeyedRow, error) bool) {
+		for row, err := range s.data.Rows(ctx) {
+			if !yield(dataset.KeyedRow{Row: row}, err) {
+				return
+			}
 		}
 	}
 }

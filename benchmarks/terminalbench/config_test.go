@@ -1,6 +1,7 @@
 package terminalbench
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -161,7 +162,7 @@ func TestPassRatesCountWhatHasNoRewardAsFailedAndLeaveTheInfrastructureOut(t *te
 		return r
 	}
 	metrics := map[string]float64{}
-	for _, m := range e.Aggregate([]env.Record{
+	for _, m := range e.Aggregate(slices.Values([]env.Record{
 		record("a", trajectories.OutcomeScored, &yes, &one),
 		record("a", trajectories.OutcomeLimit, &no, &zero),
 		record("a", trajectories.OutcomeVerifierError, nil, nil),
@@ -170,7 +171,7 @@ func TestPassRatesCountWhatHasNoRewardAsFailedAndLeaveTheInfrastructureOut(t *te
 		record("b", trajectories.OutcomeModelError, nil, nil),
 		record("b", trajectories.OutcomeCancelled, nil, nil),
 		record("gone", trajectories.OutcomeScored, &no, &zero),
-	}) {
+	})) {
 		metrics[m.Name] = m.Value
 	}
 	require.Equal(t, 2.0/5, metrics["eval/pass_rate"])

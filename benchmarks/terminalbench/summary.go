@@ -1,6 +1,7 @@
 package terminalbench
 
 import (
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ func counted(r env.Record) bool {
 // Aggregate adds the original's figures. Their pass rates count a rollout without a
 // reward as failed, because an agent can bring that about; what the infrastructure
 // did is left out and counted apart.
-func (e *Environment) Aggregate(records []env.Record) []env.Metric {
+func (e *Environment) Aggregate(records iter.Seq[env.Record]) []env.Metric {
 	type tally struct{ n, passed int }
 	total := tally{}
 	groups := map[string]*tally{}
@@ -37,7 +38,7 @@ func (e *Environment) Aggregate(records []env.Record) []env.Metric {
 	}
 	excluded := 0
 	spent := 0.0
-	for _, r := range records {
+	for r := range records {
 		spent += r.Timings.Total
 		if !counted(r) {
 			excluded++

@@ -144,9 +144,10 @@ func (e *Environment) Oracle(ctx context.Context, item env.Item, tc *toolcontext
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // Aggregate adds the original's metrics: shares of exact and partial matches.
-func (e *Environment) Aggregate(records []env.Record) []env.Metric {
-	scored, exact, partial, sum := 0, 0, 0, 0.0
-	for _, r := range records {
+func (e *Environment) Aggregate(records iter.Seq[env.Record]) []env.Metric {
+	all, scored, exact, partial, sum := 0, 0, 0, 0, 0.0
+	for r := range records {
+		all++
 		if r.Score == nil {
 			continue
 		}
@@ -166,7 +167,7 @@ func (e *Environment) Aggregate(records []env.Record) []env.Metric {
 			env.Metric{Name: "train/avg_reward", Value: sum / n},
 			env.Metric{Name: "train/accuracy", Value: float64(exact) / n},
 			env.Metric{Name: "train/partial_match_rate", Value: float64(partial) / n},
-			env.Metric{Name: "train/total_rollouts", Value: float64(len(records))},
+			env.Metric{Name: "train/total_rollouts", Value: float64(all)},
 		)
 	}
 	return metrics

@@ -2,6 +2,7 @@ package terminaltest
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -102,7 +103,7 @@ func TestTheOracleSolvesEveryTask(t *testing.T) {
 
 func TestAggregateGivesTheOriginalsMetrics(t *testing.T) {
 	record := func(score float64) env.Record { return env.Record{Score: &score} }
-	metrics := (&Environment{}).Aggregate([]env.Record{record(1), record(0.5), record(0), record(1), {}})
+	metrics := (&Environment{}).Aggregate(slices.Values([]env.Record{record(1), record(0.5), record(0), record(1), {}}))
 	require.Equal(t, []env.Metric{
 		{Name: "eval/num_samples", Value: 4}, {Name: "train/avg_reward", Value: 0.625}, {Name: "train/accuracy", Value: 0.5},
 		{Name: "train/partial_match_rate", Value: 0.25}, {Name: "train/total_rollouts", Value: 5},

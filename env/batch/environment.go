@@ -47,11 +47,12 @@ type environment struct {
 func (r *Run) Environment(images bool) (e env.Environment, steps int, closing func()) {
 	found := &environment{run: r, images: images, recorded: make(map[int]env.Item), pending: r.plan.pending, stop: func() {}}
 	again := Again()
-	for _, entry := range r.opts.Store.Entries() {
+	_ = r.opts.Store.EachEntry(func(entry trajectories.Entry) error { // fails only if visit does
 		if !slices.Contains(again, entry.Outcome) {
 			found.recorded[entry.Step] = env.Item{ID: entry.ItemID, Digest: entry.ItemDigest}
 		}
-	}
+		return nil
+	})
 	return found, len(found.recorded) + len(found.pending), func() { found.stop() }
 }
 
@@ -118,6 +119,9 @@ func (e *environment) Sandbox(it env.Item) (sandbox.Spec, error) {
 	p := it.Value.(item).prompt
 	return sandbox.Spec{Image: p.image, Dir: p.dir}, nil
 }
+
+// ScoresInstantly says that samples are told apart by their text.
+func (e *environment) ScoresInstantly() bool { return true }
 
 // Reward scores 1 for a sample that is kept and 0 for one that is discarded.
 func (e *environment) Reward(_ context.Context, _ env.Item, result *agentloop.Result, tc *toolcontext.Context) (env.Score, error) {

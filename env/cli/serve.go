@@ -252,6 +252,11 @@ func (w *workerRun) work(ctx context.Context, drain <-chan struct{}, url string,
 	if err != nil {
 		return nil, fail(ExitUsage, err)
 	}
+	if err := w.store.Archive(trajectories.ArchiveConfig{
+		SegmentBytes: int64(w.cfg.Env.RecordSegmentMB) << 20, MaxAge: w.cfg.Env.RecordKeepTime.Duration(), MaxBytes: int64(w.cfg.Env.RecordKeepMB) << 20,
+	}); err != nil {
+		return nil, fail(ExitStore, err)
+	}
 	var end *time.Timer
 	runner, err := env.New(env.Options{
 		Mode: config.Serve, Config: w.cfg.Env, Environment: w.environment, Agent: env.Agent(w.cfg.Agent),

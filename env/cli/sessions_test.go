@@ -36,7 +36,7 @@ func acting(r *modeltest.TokenRequest) modeltest.TokenReply {
 	return modeltest.Sample("I would rather not.")
 }
 
-func modelFolder(t *testing.T) string {
+func modelFolder(t testing.TB) string {
 	dir := t.TempDir()
 	require.NoError(t, modeltest.WriteFolder(dir, modeltest.ChatML))
 	return dir

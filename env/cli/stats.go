@@ -109,7 +109,8 @@ func (c *statsCommand) input() (files []string, subtitle string, tools []string,
 			return nil, "", nil, err
 		}
 		m := run.manifest
-		return []string{filepath.Join(reader.Dir(), "rollouts.jsonl")}, strings.Join([]string{m.Environment, m.Command, run.model(), string(m.Status)}, " · "), m.ToolNames, nil
+		files, err := trajectories.RecordFiles(reader.Dir())
+		return files, strings.Join([]string{m.Environment, m.Command, run.model(), string(m.Status)}, " · "), m.ToolNames, err
 	}
 	if !errors.Is(err, trajectories.ErrNotRun) {
 		return nil, "", nil, err

@@ -27,14 +27,14 @@ import (
 
 // running is a program that was started and may be killed.
 type running struct {
-	t        *testing.T
+	t        testing.TB
 	cmd      *exec.Cmd
 	out, err written
 	ended    chan struct{}
 	failed   error
 }
 
-func start(t *testing.T, dir string, env []string, name string, args ...string) *running {
+func start(t testing.TB, dir string, env []string, name string, args ...string) *running {
 	t.Helper()
 	r := prepare(t, dir, env, name, args...)
 	r.start()
@@ -42,7 +42,7 @@ func start(t *testing.T, dir string, env []string, name string, args ...string) 
 }
 
 // prepare returns a program that is not started yet.
-func prepare(t *testing.T, dir string, env []string, name string, args ...string) *running {
+func prepare(t testing.TB, dir string, env []string, name string, args ...string) *running {
 	r := &running{t: t, cmd: exec.Command(name, args...), ended: make(chan struct{})}
 	r.cmd.Dir, r.cmd.Env = dir, append(os.Environ(), env...)
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.err
@@ -114,7 +114,7 @@ func python(t *testing.T) string {
 }
 
 // apiProcess starts `api` as a process, on a port, 0 for a free one.
-func apiProcess(t *testing.T, dir, port string, args ...string) (r *running, url string) {
+func apiProcess(t testing.TB, dir, port string, args ...string) (r *running, url string) {
 	t.Helper()
 	binary, err := os.Executable()
 	require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"iter"
 	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
 )
@@ -35,6 +36,12 @@ type KeyedRow struct {
 	Row
 	// Key is the row's digest; the second row of the same content has "#2" after it, the third "#3", and so on.
 	Key string
+}
+
+// Digest returns what Row.Digest does, which the key begins with.
+func (r KeyedRow) Digest() string {
+	digest, _, _ := strings.Cut(r.Key, "#")
+	return digest
 }
 
 // Keyed gives every row of a pass its key. It remembers 16 bytes of each digest and a count: about 40 MB per million

@@ -100,6 +100,11 @@ func (c Config) UsesJudge() bool { return c.has(TypeJudge) }
 // NeedsSandbox says whether a part works in the rollout's sandbox.
 func (c Config) NeedsSandbox() bool { return c.has(TypeCommand) }
 
+// OnlyCompares says whether no part asks a model or runs a program.
+func (c Config) OnlyCompares() bool {
+	return !c.has(TypeCommand) && !c.has(TypeProgram) && !c.has(TypeJudge)
+}
+
 func (c Config) has(kind string) bool {
 	parts, _ := c.list()
 	for _, p := range parts {

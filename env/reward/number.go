@@ -3,6 +3,7 @@ package reward
 import (
 	"math/big"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -70,14 +71,15 @@ func simplify(text string) string {
 
 const superscripts = "⁰¹²³⁴⁵⁶⁷⁸⁹⁻"
 
-func simplifier() *strings.Replacer {
+// simplifier is made once: that takes much longer than its use.
+var simplifier = sync.OnceValue(func() *strings.Replacer {
 	return strings.NewReplacer(
 		"−", "-", "﹣", "-", `\left`, "", `\right`, "", `\dfrac`, `\frac`, `\tfrac`, `\frac`, `\cfrac`, `\frac`, `\%`, "%", `\$`, "$",
 		"{,}", ",", `\,`, "\u2009", `\!`, "", `\;`, " ", `\ `, " ", "~", " ", "\u00a0", "\u2009", "\u202f", "\u2009",
 		"×", "*", "·", "*", `\times`, "*", `\cdot`, "*", "⁄", "/",
 		"½", " 1/2", "⅓", " 1/3", "⅔", " 2/3", "¼", " 1/4", "¾", " 3/4", "⅕", " 1/5", "⅛", " 1/8", "⅜", " 3/8", "⅝", " 5/8", "⅞", " 7/8",
 	)
-}
+})
 
 // numberScanner reads the numbers of a text one after the other.
 type numberScanner struct {

@@ -150,7 +150,11 @@ func (o *Options) files() (files []string, total int64, err error) {
 					return nil, 0, err
 				}
 			}
-			files = append(files, filepath.Join(input, "rollouts.jsonl"))
+			record, err := trajectories.RecordFiles(input)
+			if err != nil {
+				return nil, 0, usage("%w", err)
+			}
+			files = append(files, record...)
 			continue
 		case !errors.Is(err, trajectories.ErrNotRun):
 			return nil, 0, usage("%w", err)
