@@ -62,7 +62,7 @@ var startupDirs = []string{"/etc/profile.d", "/etc/ld.so.conf.d", "/etc/apt/apt.
 var pytestConfigs = []string{"conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml"}
 
 // runnerPackages are Python packages that test runners are made of.
-var runnerPackages = []string{"pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "tomli", "exceptiongroup", "pytest_json_ctrf", "pytest_timeout", "xdist", "execnet", "pip", "uv", "unittest"}
+var runnerPackages = []string{"pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "tomli", "exceptiongroup", "pytest_json_ctrf", "pytest_timeout", "xdist", "execnet", "pip", "uv", "unittest", "attr", "attrs", "colorama"}
 
 // judgeChange says how a change can act on a verifier, "" when it can't by its place.
 func judgeChange(c sandbox.Change) string {
@@ -80,8 +80,8 @@ func judgeChange(c sandbox.Change) string {
 		return "shadows"
 	case inPackages(c.Path):
 		return judgePackage(c)
-	case standardLibrary(c.Path) && c.Kind != sandbox.Added && slices.Contains(libraryEndings, path.Ext(name)):
-		return "patched"
+	case standardLibrary(c.Path):
+		return judgeLibrary(c)
 	case !isTool(name):
 		return ""
 	case slices.Contains(systemDirs, dir):
@@ -101,6 +101,8 @@ func startsUp(dir, name, whole string) bool {
 	case slices.Contains(startupFiles, whole), slices.Contains(startupDirs, dir):
 		return true
 	case name == "sitecustomize.py", name == "usercustomize.py":
+		return true
+	case name == "pyvenv.cfg" && slices.Contains(systemDirs, dir):
 		return true
 	case path.Ext(name) == ".pth" && inPackages(whole):
 		return !strings.HasPrefix(name, "__editable__") && name != "distutils-precedence.pth"
@@ -123,7 +125,9 @@ func judgePackage(c sandbox.Change) string {
 	top, rest, _ := strings.Cut(below, "/")
 	module := strings.TrimSuffix(top, ".py")
 	switch {
-	case strings.Contains(rest, "__pycache__"), path.Ext(c.Path) == ".pyc":
+	case path.Ext(c.Path) == ".pyc":
+		return judgeCompiled(c)
+	case strings.Contains(rest, "__pycache__"):
 		return ""
 	case c.Kind != sandbox.Added && (path.Ext(c.Path) == ".py" || strings.Contains(path.Base(c.Path), ".so")):
 		return "patched"
@@ -131,6 +135,32 @@ func judgePackage(c sandbox.Change) string {
 		return "runner"
 	case c.Kind == sandbox.Added && rest == "entry_points.txt" && strings.HasPrefix(top, "pytest"):
 		return "plugin"
+	}
+	return ""
+}
+
+// judgeCompiled judges changes of compiled Python modules. Python writes those that are
+// missing; it has no reason to change one of the image's.
+func judgeCompiled(c sandbox.Change) string {
+	if c.Kind == sandbox.Modified {
+		return "patched"
+	}
+	return ""
+}
+
+// judgeLibrary judges changes of an interpreter's library.
+func judgeLibrary(c sandbox.Change) string {
+	name := path.Base(c.Path)
+	module := strings.TrimSuffix(name, ".py")
+	switch {
+	case path.Ext(name) == ".pyc":
+		return judgeCompiled(c)
+	case c.Kind != sandbox.Added && slices.Contains(libraryEndings, path.Ext(name)):
+		return "patched"
+	case c.Kind == sandbox.Added && path.Ext(name) == ".zip":
+		return "startup" // python311.zip comes before the library itself
+	case c.Kind == sandbox.Added && module != name && slices.Contains(runnerPackages, module):
+		return "runner"
 	}
 	return ""
 }
@@ -145,7 +175,8 @@ func standardLibrary(name string) bool {
 			return true
 		}
 	}
-	return false
+	_, version, found := strings.Cut(name, "/lib/python3") // of another installation, such as conda's
+	return found && strings.Contains(version, "/")
 }
 
 // programDir says whether programs are likely to be looked for in a directory.
@@ -263,6 +294,13 @@ func judgeChanges(changes []sandbox.Change) []tampering {
 	}
 	if redirected(changes) {
 		found = append(found, tampering{loaderCache, "loader"})
+	}
+	if !upgraded(changes) { // nothing was installed that could have brought them
+		for _, c := range changes {
+			if c.Kind == sandbox.Modified && strings.Contains(path.Base(c.Path), ".so") && libraryDir(path.Dir(c.Path)) && judgeChange(c) == "" {
+				found = append(found, tampering{c.Path, "replaced"})
+			}
+		}
 	}
 	return found
 }

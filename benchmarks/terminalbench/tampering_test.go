@@ -80,3 +80,9 @@ func TestLibrariesOfTheShellsAreTakenFromTheImage(t *testing.T) {
 	require.Empty(t, toRestore(tamperingCore, []sandbox.Change{library, list, elsewhere, packages}), "an upgrade of packages")
 	require.Equal(t, []tampering{{list.Path, "loader"}}, judgeChanges([]sandbox.Change{list, elsewhere}))
 }
+
+func TestJudgeChanges_NotesLibrariesThatNoPackageHasBrought(t *testing.T) {
+	library := sandbox.Change{Path: "/usr/lib/x86_64-linux-gnu/libz.so.1.2.13", Kind: sandbox.Modified}
+	require.Equal(t, []tampering{{library.Path, "replaced"}}, judgeChanges([]sandbox.Change{library}))
+	require.Empty(t, judgeChanges([]sandbox.Change{library, {Path: "/var/lib/dpkg/status", Kind: sandbox.Modified}}))
+}

@@ -376,6 +376,7 @@ func (v *verification) runTests(ctx context.Context, limit time.Duration) (sandb
 	}
 	v.report.ExitCode, v.report.Seconds = &ran.ExitCode, ran.Duration.Seconds()
 	v.report.Output, v.report.Cut = cutOutput(ran.Stdout)
+	v.report.Output = v.part.redact(v.report.Output)
 	return ran, nil
 }
 
@@ -434,7 +435,9 @@ func (v *verification) endAll(ctx context.Context, box sandbox.Sandbox) error {
 // score turns what the tests left into a score or a failure with a name.
 func (v *verification) score(ctx context.Context, files verifierFiles, ran sandbox.Result) (env.Score, error) {
 	if json.Valid(files.ctrf) {
-		v.report.CTRF = files.ctrf
+		if redacted := v.part.redact(string(files.ctrf)); json.Valid([]byte(redacted)) {
+			v.report.CTRF = json.RawMessage(redacted)
+		}
 	}
 	result, problem := files.parse()
 	setup, err := "", error(nil)
@@ -470,6 +473,20 @@ func (v *verification) score(ctx context.Context, files verifierFiles, ran sandb
 	var missing *rewardError
 	errors.As(problem, &missing)
 	return env.Score{}, failure(missing.class, "%w; test.sh ended with exit code %d", missing, ran.ExitCode)
+}
+
+// minSecret is the length of the shortest value that is taken out of what tests print.
+const minSecret = 6
+
+// redact takes the secrets of the tests' variables out of a text: programs of the agent's
+// that the tests run can print them.
+func (p part) redact(text string) string {
+	for _, name := range p.secrets {
+		if value := p.verifierEnv[name]; len(value) >= minSecret {
+			text = strings.ReplaceAll(text, value, "[redacted "+name+"]")
+		}
+	}
+	return text
 }
 
 // cutOutput keeps the beginning and the end of what the tests printed.

@@ -384,8 +384,9 @@ func (s *Session) hazard(p place, pid int) {
 	}
 	for _, dir := range s.policy.Sealed {
 		at := path.Dir(p.path)
-		above := below(dir, at) // a directory above the tests, or theirs
-		if above && slices.Contains(s.policy.TestFiles, base) || at == dir && path.Ext(base) == ".py" {
+		above := below(dir, at)                                                                                                                        // a directory above the tests, or theirs
+		loaded := below(at, dir) && path.Base(at) != "__pycache__" && (path.Ext(base) == ".py" || path.Ext(base) == ".pyc" || path.Ext(base) == ".so") // beside the tests, or in a package there
+		if above && slices.Contains(s.policy.TestFiles, base) || loaded {
 			s.note(sandbox.ActStartup, p.path, pid)
 		}
 	}
