@@ -2,6 +2,7 @@ package terminalbench
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -38,6 +39,11 @@ func (v *verification) shadowing() []string {
 		}
 	}
 	return list
+}
+
+// runsModule says whether the tests have Python run a module, such as pytest.
+func (p part) runsModule(name string) bool {
+	return regexp.MustCompile(`-m\s+` + regexp.QuoteMeta(name) + `\b`).MatchString(string(p.testText()))
 }
 
 // named says whether the task's instruction or its tests name a file or its module's
