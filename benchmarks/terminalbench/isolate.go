@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/trajectories"
@@ -29,26 +30,28 @@ func (v *verification) execTests(ctx context.Context, c sandbox.Command) (sandbo
 	if err != nil {
 		return sandbox.Result{}, err
 	}
-	ran, err := v.execThrough(ctx, way, c)
-	return ran, errors.Join(err, leave(ctx))
+	defer leave(ctx)
+	return v.execThrough(ctx, way, c)
 }
+
+// leaveLimit bounds the end of the way for the tests.
+const leaveLimit = 5 * time.Second
 
 // wayForTests returns the way into the sandbox through which the tests run. Beside
 // processes of the agent's that is one of their own: what is started through it can't be
-// traced by them. leave ends what the tests left there.
-func (v *verification) wayForTests(ctx context.Context) (way sandbox.Sandbox, leave func(context.Context) error, err error) {
+// traced by them. leave gives it up.
+func (v *verification) wayForTests(ctx context.Context) (way sandbox.Sandbox, leave func(context.Context), err error) {
 	_, opens := v.box.(sandbox.UserSwitcher)
 	if v.user != v.box || !opens || !v.guarded() || v.part.keep == keepAll && !v.part.last {
-		return v.user, func(context.Context) error { return nil }, nil
+		return v.user, func(context.Context) {}, nil
 	}
 	if way, err = openAs(ctx, v.box, v.part.verifierUser); err != nil {
 		return nil, nil, err
 	}
-	return way, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+	return way, func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveLimit)
 		defer cancel()
-		err := v.endAll(ctx, way)
-		return errors.Join(err, way.Close(ctx))
+		_ = way.Close(ctx) // what it could not end is ended with all others
 	}, nil
 }
 

@@ -50,7 +50,7 @@ func soak(b *testing.B, command string, n int) {
 	args := []string{command, "--environment", "prompts", "--env.dataset_name", "rows.jsonl", "--env.prompt_field", "question", "--env.reward.type", "numeric",
 		"--env.reward.reference_field", "answer", "--env.group_size", "4", "--env.enabled_toolsets", "[]", "--env.ensure_scores_are_not_same", "false",
 		"--openai.model_name", "mock", "--run-dir", "run", "--pprof-listen", "0", "--json"}
-	count := func() int { return 0 }
+	var count func() int
 	switch command {
 	case "serve":
 		folder := modelFolder(b)

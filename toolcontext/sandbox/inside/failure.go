@@ -20,6 +20,7 @@ var failureKinds = [...]error{
 	6: sandbox.ErrEnded,
 	7: sandbox.ErrUnsupported,
 	8: context.Canceled,
+	9: sandbox.ErrEndedInside,
 }
 
 // failure is an error that came over the stream.

@@ -125,21 +125,6 @@ func eachEntry(file string, n int, visit func(fields []string) bool) error {
 	return lines.Err()
 }
 
-// become makes the whole process the user's, for good: what root may do is given up.
-func (id identity) become() error {
-	// Supplementary groups first: nobody else may set them.
-	if err := syscall.Setgroups(append([]int{id.gid}, id.groups...)); err != nil {
-		return fmt.Errorf("set the groups: %w", err)
-	}
-	if err := syscall.Setgid(id.gid); err != nil {
-		return fmt.Errorf("set the group %d: %w", id.gid, err)
-	}
-	if err := syscall.Setuid(id.uid); err != nil {
-		return fmt.Errorf("set the user %d: %w", id.uid, err)
-	}
-	return nil
-}
-
 // becomeUser makes the process user's and tells its commands where their home is,
 // unless keepHome says that the sandbox was made with one.
 func becomeUser(user string, keepHome bool) error {
