@@ -293,6 +293,11 @@ func rootOf(ctx context.Context, box sandbox.Sandbox) (root sandbox.Sandbox, don
 	return root, func() { _ = root.Close(context.WithoutCancel(ctx)) }, nil // ends with the sandbox anyway
 }
 
+// VerifiesClean says whether the tests of an item run in a clean container.
+func (e *Environment) VerifiesClean(item env.Item) bool {
+	return e.verifiesIn(item.Value.(*task).config) == verifyClean
+}
+
 // Reward runs the task's tests.
 func (e *Environment) Reward(ctx context.Context, item env.Item, result *agentloop.Result, tc *toolcontext.Context) (env.Score, error) {
 	t := item.Value.(*task)

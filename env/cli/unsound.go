@@ -47,7 +47,11 @@ func (j *job) selectItems(ctx context.Context) error {
 	if len(known) == 0 {
 		return nil
 	}
-	left := itemSelection{keep: func(item env.Item) bool { return known[item.Digest].Kind == "" }}
+	unsound := func(item env.Item) (validation.Verdict, bool) {
+		v, ok := known[item.Digest]
+		return v, ok && j.sameVerification(item, v)
+	}
+	left := itemSelection{keep: func(item env.Item) bool { _, ok := unsound(item); return !ok }}
 	if _, ok := j.environment.(env.Evaluator); !ok || j.mode != config.Evaluate {
 		// The items are not known ahead.
 		if !skip {
@@ -64,7 +68,7 @@ func (j *job) selectItems(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if v, ok := known[item.Digest]; ok {
+		if v, ok := unsound(item); ok {
 			v.ItemID = item.ID
 			found = append(found, v)
 		} else {
@@ -86,6 +90,16 @@ func (j *job) selectItems(ctx context.Context) error {
 	left.size = kept
 	j.items, j.skipped = left, found
 	return nil
+}
+
+// cleanVerifier says of an item whether its tests run in a clean container, without what the
+// agent left running or installed. A task can be sound in one way and not in the other.
+type cleanVerifier interface{ VerifiesClean(env.Item) bool }
+
+// sameVerification says whether a verdict is of a verification as this run's.
+func (j *job) sameVerification(item env.Item, v validation.Verdict) bool {
+	e, ok := j.environment.(cleanVerifier)
+	return !ok || e.VerifiesClean(item) == (v.VerifiedIn == "clean")
 }
 
 // knownVerdicts returns the verdicts that a run goes by: those it went by before

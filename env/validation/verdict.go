@@ -1,10 +1,13 @@
 package validation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/hermes-env/hermes-env/trajectories"
 )
@@ -64,11 +67,13 @@ type Verdict struct {
 	Backend       string    `json:"backend,omitempty"`
 	Image         string    `json:"image,omitempty"`
 	ImageDigest   string    `json:"image_digest,omitempty"`
-	Seconds       float64   `json:"seconds"`       // of all attempts together
-	Config        string    `json:"config_digest"` // of the validating run
-	Version       string    `json:"hermes_env"`
-	Run           string    `json:"run_dir"`
-	At            time.Time `json:"validated_at"`
+	// VerifiedIn says that the tests ran in another container than the agent: fresh or clean.
+	VerifiedIn string    `json:"verified_in,omitempty"`
+	Seconds    float64   `json:"seconds"`       // of all attempts together
+	Config     string    `json:"config_digest"` // of the validating run
+	Version    string    `json:"hermes_env"`
+	Run        string    `json:"run_dir"`
+	At         time.Time `json:"validated_at"`
 }
 
 // check says what makes a line that was read no verdict.
@@ -114,6 +119,7 @@ func (v *Verdict) Judge(oracle, nop []*trajectories.Rollout) error {
 		v.Oracle = &a
 	}
 	for _, r := range oracle {
+		v.VerifiedIn = cmp.Or(v.VerifiedIn, gjson.GetBytes(r.Metadata, "verifier.verified_in").String())
 		for _, name := range LoadedByTests(r) {
 			if !slices.Contains(v.LoadedByTests, name) {
 				v.LoadedByTests = append(v.LoadedByTests, name)
