@@ -41,6 +41,35 @@ func (v *verification) shadowing() []string {
 	return list
 }
 
+// sources matches a shell's commands that run a file as part of the script.
+var sources = regexp.MustCompile(`(?m)(?:^|[;&|(]|\bthen|\bdo|\belse)\s*(?:source|\.)\s+["']?([^\s"';&|)]+)`)
+
+// sourced returns files of the agent's that the scripts of the tests run as part of
+// themselves. Their reading can't be told from that of any other file, so the scripts are
+// asked.
+func (v *verification) sourced() []string {
+	var list []string
+	for _, found := range sources.FindAllStringSubmatch(string(v.part.testText()), -1) {
+		name := found[1]
+		if !path.IsAbs(name) {
+			name = path.Join("/", v.box.Info().Dir, name)
+		}
+		for _, c := range v.changes {
+			if c.Path == path.Clean(name) && c.Kind != sandbox.Deleted {
+				list = append(list, c.Path)
+			}
+		}
+	}
+	return list
+}
+
+// withSourced joins what tests load as modules and what they source, each file once.
+func withSourced(loaded, sourced []string) []string {
+	all := slices.Concat(loaded, sourced)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // runsModule says whether the tests have Python run a module, such as pytest.
 func (p part) runsModule(name string) bool {
 	return regexp.MustCompile(`-m\s+` + regexp.QuoteMeta(name) + `\b`).MatchString(string(p.testText()))

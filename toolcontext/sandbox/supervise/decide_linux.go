@@ -379,7 +379,8 @@ var startupFiles = []string{"sitecustomize.py", "usercustomize.py"}
 // hazard notes new files that act on trusted programs by being there.
 func (s *Session) hazard(p place, pid int) {
 	base := path.Base(p.path)
-	if slices.Contains(startupFiles, base) || strings.HasSuffix(base, ".pth") {
+	archive := base == "pyvenv.cfg" || path.Ext(base) == ".zip" // python311.zip comes before the library itself
+	if slices.Contains(startupFiles, base) || strings.HasSuffix(base, ".pth") || archive && s.isCode(p.path) {
 		s.startup = append(s.startup, p.path)
 	}
 	for _, dir := range s.policy.Sealed {
