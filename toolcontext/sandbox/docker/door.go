@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
@@ -66,7 +67,8 @@ func (s *box) As(ctx context.Context, user string) (sandbox.Sandbox, error) {
 		Why: func() string { return ending().words }, EndedInside: func() bool { return ending().inside },
 	})
 	if err != nil {
-		if last := ending(); last.inside {
+		// A server that was killed says nothing; one that can't serve says why.
+		if last := ending(); last.inside && strings.TrimSpace(at.said.Output().String()) == "" {
 			return nil, fmt.Errorf("%w: %s: %w", sandbox.ErrEndedInside, last.words, err)
 		}
 		return nil, s.blame(ctx, fmt.Errorf("the server for user %q: %w", user, err))
