@@ -71,8 +71,10 @@ func TestServer_KeepsItsLimitsAndPriorityFromRootsCommands(t *testing.T) {
 	}
 }
 
+// TestServer_AnswersBesideBusyCommands sets no limit on processors: Linux 6.18 sometimes
+// leaves single threads of a group that is throttled waiting for minutes.
 func TestServer_AnswersBesideBusyCommands(t *testing.T) {
-	s := open(t, newProvider(t, docker.Config{}), sandbox.Spec{CPUs: 1})
+	s := open(t, newProvider(t, docker.Config{}), sandbox.Spec{})
 	sh(t, s, "i=0; while [ $i -lt 300 ]; do (while :; do :; done) & i=$((i+1)); done")
 	r := run(t, s, sandbox.Command{Script: "sleep 600", Timeout: time.Second})
 	require.True(t, r.TimedOut)
