@@ -220,6 +220,8 @@ func (v *verification) tampering() []trajectories.Tampering {
 		case slices.Contains(alwaysActive, t.What) && !packages:
 		case text.MatchString(path.Base(t.Path)):
 			detail += ", which name it"
+		case slices.ContainsFunc(v.report.Loaded, func(name string) bool { return name == t.Path || strings.HasPrefix(name, t.Path+"/") }):
+			detail += ", which loaded it"
 		default:
 			active = false
 		}

@@ -43,6 +43,7 @@ type lastState struct {
 	beside  bool
 	code    int
 	stopped string // why the harness itself ended the container
+	used    string // what a container that still runs has used up
 }
 
 // faultWords are what Go's runtime says of signals that stand for a fault of the program.
@@ -62,6 +63,8 @@ func (e lastState) explain() ending {
 	case e.err != nil:
 	case e.Running && e.beside && e.code != 0:
 		x = ending{words: fmt.Sprintf("the server beside the first process of its container ended with exit code %d", e.code), inside: true, again: true}
+	case e.Running && e.used != "":
+		x = ending{words: "its server did not answer: " + e.used, inside: true}
 	case e.Running, e.Status == "created", e.Status == "removing", e.Status == "paused", e.Status == "dead":
 	case e.ExitCode == inside.ExitForsaken:
 	case e.outOfMemory():
@@ -131,6 +134,11 @@ func (p *Provider) look(ctx context.Context, container string, at *stream) lastS
 		}
 	}
 	e.said = at.said.Output().String()
+	if e.err == nil && e.Running && e.Status != "paused" {
+		if used, err := p.engine.use(ctx, container); err == nil {
+			e.used = used.exhausted()
+		}
+	}
 	if e.err == nil && e.OOMKilled {
 		var err error
 		e.memory, err = p.engine.outOfMemory(ctx, container)

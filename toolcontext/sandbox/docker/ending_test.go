@@ -35,6 +35,7 @@ func TestLastState_TellsTheRolloutsDoingFromTheMachines(t *testing.T) {
 		"a server beside, killed":           {lastState{state: state{Running: true, Status: "running"}, beside: true, code: exitKilled}, true, true, "exit code 137"},
 		"a server beside, its stream broke": {lastState{state: state{Running: true, Status: "running"}, beside: true}, false, false, "still runs"},
 		"ended by the harness":              {lastState{state: killed, stopped: "its server did not answer"}, true, true, "its server did not answer"},
+		"starved":                           {lastState{state: state{Running: true}, used: "what ran in it had used up its processors"}, true, false, "did not answer"},
 	} {
 		got := c.last.explain()
 		require.Equal(t, c.inside, got.inside, name)
@@ -52,6 +53,8 @@ func TestUse_SaysWhatIsUsedUp(t *testing.T) {
 		"no limits":       {use{Memory: 100 << 20, Processes: 5000}, ""},
 		"memory":          {use{Memory: 199 << 20, MemoryLimit: 200 << 20, PIDsLimit: 100}, "memory (199 of 200 MiB)"},
 		"processes":       {use{Processes: 95, PIDsLimit: 100}, "processes (95 of 100)"},
+		"processors":      {use{Processes: 200, PIDsLimit: 2048, Periods: 300, Throttled: 290}, "processors (200 processes"},
+		"a busy build":    {use{Processes: 20, PIDsLimit: 2048, Periods: 300, Throttled: 290}, ""},
 		"almost too much": {use{Memory: 190 << 20, MemoryLimit: 200 << 20, Processes: 89, PIDsLimit: 100}, ""},
 	} {
 		got := c.use.exhausted()

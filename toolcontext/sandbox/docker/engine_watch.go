@@ -41,6 +41,9 @@ func (e *engine) outOfMemory(ctx context.Context, id string) (last time.Time, er
 type use struct {
 	Memory, MemoryLimit  int64
 	Processes, PIDsLimit int64
+	// Periods are those in which a limit on processors was looked at, Throttled those in
+	// which it was reached.
+	Periods, Throttled uint64
 }
 
 // use asks how much a container takes.
@@ -57,6 +60,7 @@ func (e *engine) use(ctx context.Context, id string) (use, error) {
 	return use{
 		Memory: int64(s.MemoryStats.Usage), MemoryLimit: int64(s.MemoryStats.Limit),
 		Processes: int64(s.PidsStats.Current), PIDsLimit: int64(s.PidsStats.Limit),
+		Periods: s.CPUStats.ThrottlingData.Periods, Throttled: s.CPUStats.ThrottlingData.ThrottledPeriods,
 	}, nil
 }
 

@@ -9,6 +9,8 @@ import (
 const (
 	fullMemory = 0.97
 	fullPIDs   = 0.9
+	fullCPU    = 0.5 // of the periods, while there are many processes
+	manyBusy   = 50
 )
 
 // exhausted says what a container has used up, "" for nothing.
@@ -18,6 +20,9 @@ func (u use) exhausted() string {
 		return fmt.Sprintf("what ran in it had used up its memory (%d of %d MiB)", u.Memory>>20, u.MemoryLimit>>20)
 	case u.PIDsLimit > 0 && float64(u.Processes) >= fullPIDs*float64(u.PIDsLimit):
 		return fmt.Sprintf("what ran in it had used up its processes (%d of %d)", u.Processes, u.PIDsLimit)
+	}
+	if u.Processes >= manyBusy && float64(u.Throttled) >= fullCPU*float64(max(u.Periods, 1)) {
+		return fmt.Sprintf("what ran in it had used up its processors (%d processes; the limit was reached in %d of %d periods)", u.Processes, u.Throttled, u.Periods)
 	}
 	return ""
 }
