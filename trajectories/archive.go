@@ -149,16 +149,10 @@ func (r *Run) emptyRecord(s segment) error {
 	r.closeIndex()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := publish(path); err != nil {
-		return err
-	}
-	fresh, err := r.settings.open(path)
+	stale, err := r.swap(path)
 	if err != nil {
 		return err
 	}
-	stale := r.rollouts
-	r.rollouts = fresh
-	r.noteFile()
 	r.segments = append(r.segments, s)
 	r.index.base, r.size, r.known = r.index.n, 0, known{}
 	if err := errors.Join(stale.Close(), r.view.Truncate(0)); err != nil {

@@ -91,16 +91,10 @@ func (r *Run) supersede(drop func(Entry) bool) (int, error) {
 func (r *Run) replace(path string, kept index, size int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := publish(path); err != nil {
-		return err
-	}
-	fresh, err := r.settings.open(path)
+	stale, err := r.swap(path)
 	if err != nil {
 		return err
 	}
-	stale := r.rollouts
-	r.rollouts = fresh
-	r.noteFile()
 	for key, id := range r.index.pending {
 		kept.pending[key] = id
 		kept.waiting[id] = struct{}{}
@@ -108,6 +102,21 @@ func (r *Run) replace(path string, kept index, size int64) error {
 	r.index = kept
 	r.size = size
 	return stale.Close()
+}
+
+// swap puts the staged rollouts.jsonl in the place of the old one, which it returns. r.mu is
+// held.
+func (r *Run) swap(path string) (stale appendFile, err error) {
+	if err := publish(path); err != nil {
+		return nil, err
+	}
+	fresh, err := r.settings.open(path)
+	if err != nil {
+		return nil, err
+	}
+	stale, r.rollouts = r.rollouts, fresh
+	r.noteFile()
+	return stale, nil
 }
 
 // copySuperseded appends the lines that leave to superseded.jsonl, durably, and

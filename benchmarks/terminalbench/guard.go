@@ -151,7 +151,7 @@ func (v *verification) lookBack(ctx context.Context, ran sandbox.Result) error {
 		v.doubtIf(own.Lost, kindLost, testsDir, "more happened while the tests ran than could be noted")
 		v.report.Loaded = withSourced(own.Loaded, v.sourced())
 		for _, name := range v.shadowing() {
-			v.doubtIf(slices.Contains(own.Loaded, name) || own.Ran && v.part.runsModule(moduleName(name)), kindRunner, name, "the tests loaded %s in place of a module of Python's or pytest's", name)
+			v.doubtIf(slices.Contains(own.Loaded, name) || own.Ran && v.testText().runsModule(moduleName(name)), kindRunner, name, "the tests loaded %s in place of a module of Python's or pytest's", name)
 		}
 	}
 	if !v.watching {

@@ -62,9 +62,9 @@ func (v *verification) execThrough(ctx context.Context, way sandbox.Sandbox, c s
 		v.report.Why = "isolate_tests is false"
 	case !ok:
 		v.report.Why = "the " + v.box.Info().Backend + " backend has no supervisor"
-	case !isRoot(v.part.verifierUser) && v.part.verifierUser != "" && v.part.mentions("sudo"):
+	case !isRoot(v.part.verifierUser) && v.part.verifierUser != "" && v.mentions("sudo"):
 		v.report.Why = "the tests use sudo as the user " + v.part.verifierUser + ", which has no effect in isolated tests"
-	case v.part.gainsPrivileges():
+	case v.testText().gainsPrivileges():
 		v.report.Why = "the tests become another user and seem to use set-user-ID programs, such as sudo, which have no effect in isolated tests"
 	default:
 		ran, seen, err := supervisor.ExecSupervised(ctx, c, v.policy())
@@ -152,8 +152,15 @@ func (v *verification) foreign() []string {
 }
 
 // mentions says whether a word is in one of the files of the tests.
-func (p part) mentions(word string) bool {
-	return p.testText().MatchString(word)
+func (v *verification) mentions(word string) bool { return v.testText().MatchString(word) }
+
+// testText returns the text of the tests, which is read once.
+func (v *verification) testText() testText {
+	if v.text == nil {
+		text := v.part.testText()
+		v.text = &text
+	}
+	return *v.text
 }
 
 // Patterns in tests that become another user, and in tests of programs that give them
@@ -165,9 +172,8 @@ var (
 
 // gainsPrivileges says whether the tests seem to run set-user-ID programs as another user
 // than root.
-func (p part) gainsPrivileges() bool {
-	text := string(p.testText())
-	return becomesUser.MatchString(text) && usesPrivileges.MatchString(text)
+func (t testText) gainsPrivileges() bool {
+	return becomesUser.MatchString(string(t)) && usesPrivileges.MatchString(string(t))
 }
 
 // testText is the text of a part's tests.
@@ -209,7 +215,7 @@ func (v *verification) tampering() []trajectories.Tampering {
 	if len(v.tampered) == 0 {
 		return list
 	}
-	text := v.part.testText()
+	text := v.testText()
 	packages := upgraded(v.changes)
 	for _, t := range v.tampered {
 		detail := "changed by the agent before the tests"

@@ -49,7 +49,7 @@ var sources = regexp.MustCompile(`(?m)(?:^|[;&|(]|\bthen|\bdo|\belse)\s*(?:sourc
 // asked.
 func (v *verification) sourced() []string {
 	var list []string
-	for _, found := range sources.FindAllStringSubmatch(string(v.part.testText()), -1) {
+	for _, found := range sources.FindAllStringSubmatch(string(v.testText()), -1) {
 		name := found[1]
 		if !path.IsAbs(name) {
 			name = path.Join("/", v.box.Info().Dir, name)
@@ -71,8 +71,8 @@ func withSourced(loaded, sourced []string) []string {
 }
 
 // runsModule says whether the tests have Python run a module, such as pytest.
-func (p part) runsModule(name string) bool {
-	return regexp.MustCompile(`-m\s+` + regexp.QuoteMeta(name) + `\b`).MatchString(string(p.testText()))
+func (t testText) runsModule(name string) bool {
+	return regexp.MustCompile(`-m\s+` + regexp.QuoteMeta(name) + `\b`).MatchString(string(t))
 }
 
 // named says whether the task's instruction or its tests name a file or its module's
@@ -82,7 +82,7 @@ func (v *verification) named(file string) bool {
 	if name == "__init__.py" {
 		name = path.Base(path.Dir(file))
 	}
-	return testText(v.part.instruction).MatchString(name) || strings.HasSuffix(name, ".py") && v.part.mentions(name)
+	return testText(v.part.instruction).MatchString(name) || strings.HasSuffix(name, ".py") && v.mentions(name)
 }
 
 // moduleName is the name under which Python imports a file from its directory, "" if it

@@ -57,6 +57,7 @@ type verification struct {
 	undone       map[string]bool      // changes of the agent's that are not where the tests run
 	second       bool                 // this is the second verification
 	watching     bool                 // the tests and their results are watched
+	text         *testText            // of the tests, once it was read
 	supervised   *sandbox.Supervision // what the supervisor saw of the last run of the tests; nil without one
 	given        map[string]string    // what the tests are made of
 	rewardWrites int                  // how often a reward was written while the tests ran

@@ -64,6 +64,12 @@ func BenchmarkProcess(b *testing.B) {
 // until it told of its first rollout.
 func timed(b *testing.B, dir string, args []string) (usage *syscall.Rusage, wall, first time.Duration) {
 	b.Helper()
+	return watched(b, dir, args, func(int) {})
+}
+
+// watched is timed, with a function that is called at the first rollout.
+func watched(b *testing.B, dir string, args []string, atFirst func(pid int)) (usage *syscall.Rusage, wall, first time.Duration) {
+	b.Helper()
 	binary, err := os.Executable()
 	require.NoError(b, err)
 	cmd := exec.Command(binary, args...)
@@ -79,6 +85,7 @@ func timed(b *testing.B, dir string, args []string) (usage *syscall.Rusage, wall
 	for lines.Scan() {
 		if last = lines.Text(); first == 0 && strings.HasPrefix(last, "[") {
 			first = time.Since(started)
+			atFirst(cmd.Process.Pid)
 		}
 	}
 	require.NoError(b, lines.Err())

@@ -1,11 +1,9 @@
 package cli_test
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -56,26 +54,8 @@ func BenchmarkResumeOfRows(b *testing.B) {
 // until it told of its first rollout.
 func untilFirst(b *testing.B, dir string, args []string) (used, wall time.Duration) {
 	b.Helper()
-	binary, err := os.Executable()
-	require.NoError(b, err)
-	cmd := exec.Command(binary, args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+dir)
-	out, err := cmd.StdoutPipe()
-	require.NoError(b, err)
-	cmd.Stderr = cmd.Stdout
-	started := time.Now()
-	require.NoError(b, cmd.Start())
-	lines := bufio.NewScanner(out)
-	var last string
-	for lines.Scan() {
-		if last = lines.Text(); used == 0 && strings.HasPrefix(last, "[") {
-			used, wall = processorTimeOf(b, cmd.Process.Pid), time.Since(started)
-		}
-	}
-	require.NoError(b, lines.Err())
-	require.NoError(b, cmd.Wait(), last)
-	require.NotZero(b, used, last)
+	_, _, wall = watched(b, dir, args, func(pid int) { used = processorTimeOf(b, pid) })
+	require.NotZero(b, used)
 	return used, wall
 }
 

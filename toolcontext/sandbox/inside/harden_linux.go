@@ -15,10 +15,6 @@ import (
 // that wait for the file system; the rest needs no thread while it waits.
 const spareThreads = 24
 
-// savedGroup is the saved group id of a server that runs as root beside the sandbox's own,
-// which no other process has.
-const savedGroup = 65533
-
 // harden protects the server from the commands it runs, which may have its user id, and
 // returns what watches over its place among them.
 func harden() *guard {
@@ -35,7 +31,7 @@ func harden() *guard {
 	// the target's, or CAP_SYS_RESOURCE. Programs that this process starts get the effective
 	// group as the saved one.
 	if os.Geteuid() == 0 && os.Getpid() != 1 {
-		_ = syscall.Setresgid(-1, -1, savedGroup) // without CAP_SETGID it stays as it is
+		_ = syscall.Setresgid(-1, -1, otherID) // without CAP_SETGID it stays as it is
 	}
 	// As the first process of a container it would be ended by signals that others are
 	// not: Go handles them by exiting. Taken and dropped, they also stay at their

@@ -256,12 +256,11 @@ func (x *request) harmless(p place) bool {
 // remember notes who wrote a file last. A trusted process's file stays trusted.
 func (s *Session) remember(name string, by level) {
 	if _, ok := s.sealed[name]; !ok && slices.ContainsFunc(s.policy.Sealed, func(dir string) bool { return below(name, dir) }) {
+		at := name
 		if len(s.added) >= maxAdded {
-			name := path.Dir(name)
-			s.added[name] = struct{}{}
-		} else {
-			s.added[name] = struct{}{}
+			at = path.Dir(name)
 		}
+		s.added[at] = struct{}{}
 	}
 	if len(s.made) >= maxMade {
 		s.lost = s.lost || s.made[name] != by
