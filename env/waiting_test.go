@@ -52,11 +52,12 @@ func interruptedWhileScoring(t *testing.T, h *harness, mode config.Mode, e *coun
 }
 
 func TestRunner_ScoresConversationsOfAnInterruptedSessionWithoutAskingTheModel(t *testing.T) {
-	for _, mode := range []config.Mode{config.Evaluate, config.Process} {
+	for mode, conversations := range map[config.Mode]int64{config.Evaluate: 2, config.Process: 2 * 2} {
 		t.Run(string(mode), func(t *testing.T) {
 			h := newBookedHarness(t, modeltest.Always(modeltest.Text("<think>why</think>x").WithUsage(10, 5)), nil)
-			cancelled := interruptedWhileScoring(t, h, mode, &counting{items: 2}, 2)
-			require.NotEmpty(t, cancelled)
+			// All of them, so that no request is under way when the session is interrupted.
+			cancelled := interruptedWhileScoring(t, h, mode, &counting{items: 2}, conversations)
+			require.Len(t, cancelled, int(conversations))
 			paid := h.server.RequestCount()
 			ids := map[string]bool{}
 			for _, r := range cancelled {
@@ -85,7 +86,7 @@ func TestRunner_ScoresConversationsOfAnInterruptedSessionWithoutAskingTheModel(t
 				}
 				require.Equal(t, 1, r.Spend.Agent.Calls)
 			}
-			require.GreaterOrEqual(t, kept, 2)
+			require.EqualValues(t, conversations, kept)
 			require.Equal(t, len(rollouts), summary.Spent.Calls, "no answer is counted twice")
 			require.Equal(t, len(rollouts), summary.Spent.Recorded)
 
