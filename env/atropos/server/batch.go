@@ -53,6 +53,7 @@ type delivery struct {
 func (s *Server) batch(w http.ResponseWriter, r *http.Request) error {
 	now := s.config.now()
 	s.asked.Store(&now)
+	s.pack.plain.Store(!wantsGzip(r))
 	ids, acknowledges := acknowledgement(r)
 	d, registered, number, err := s.begin(ids, acknowledges)
 	if err != nil {

@@ -3,10 +3,12 @@ package server
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/flate"
 )
@@ -17,7 +19,11 @@ import (
 // checksum follows from theirs.
 
 // packer makes pieces. Its methods may be called from several goroutines.
-type packer struct{ writers sync.Pool }
+type packer struct {
+	writers sync.Pool
+	// plain makes pieces of stored blocks, for a trainer that takes batches without gzip.
+	plain atomic.Bool
+}
 
 // piece is a packed group.
 type piece struct {
@@ -31,6 +37,10 @@ func (p *packer) pack(parts [][]byte) (piece, error) {
 	for _, part := range parts {
 		result.size += int64(len(part))
 		result.sum = crc32.Update(result.sum, crc32.IEEETable, part)
+	}
+	if p.plain.Load() {
+		result.packed = storedPiece(parts, result.size)
+		return result, nil
 	}
 	var buf bytes.Buffer
 	buf.Grow(int(result.size/3) + 512)
@@ -66,8 +76,14 @@ type unpacker struct {
 }
 
 // unpack returns the content of a piece, which stays valid until the next call. It
-// writes behind the end of packed if there is room.
+// uses the memory of packed.
 func (u *unpacker) unpack(packed []byte, size int64, sum uint32) ([]byte, error) {
+	if content, ok := storedContent(packed); ok {
+		if int64(len(content)) != size || crc32.ChecksumIEEE(content) != sum {
+			return nil, errContent
+		}
+		return content, nil
+	}
 	source := bytes.NewReader(append(packed, streamEnd...))
 	if u.reader == nil {
 		u.reader = flate.NewReader(source)
@@ -81,23 +97,82 @@ func (u *unpacker) unpack(packed []byte, size int64, sum uint32) ([]byte, error)
 		return nil, fmt.Errorf("unpack a group: %w", err)
 	}
 	if n != size || crc32.ChecksumIEEE(u.buf.Bytes()) != sum {
-		return nil, fmt.Errorf("unpack a group: the content is not what was packed")
+		return nil, errContent
 	}
 	return u.buf.Bytes(), nil
 }
 
+var errContent = errors.New("unpack a group: the content is not what was packed")
+
 // gzipHead begins a gzip member: no name, no time, unknown system.
 const gzipHead = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
+const (
+	blockHead  = 5         // bytes before the content of a stored block
+	blockLimit = 1<<16 - 1 // bytes that a stored block holds at most
+)
+
 // stored returns a block that holds text as it is.
 func stored(text string, last bool) []byte {
-	block := make([]byte, 5, 5+len(text))
+	block := appendBlockHead(make([]byte, 0, blockHead+len(text)), len(text))
 	if last {
 		block[0] = 1
 	}
-	binary.LittleEndian.PutUint16(block[1:], uint16(len(text)))
-	binary.LittleEndian.PutUint16(block[3:], ^uint16(len(text)))
 	return append(block, text...)
+}
+
+func appendBlockHead(to []byte, length int) []byte {
+	to = append(to, 0)
+	to = binary.LittleEndian.AppendUint16(to, uint16(length))
+	return binary.LittleEndian.AppendUint16(to, ^uint16(length))
+}
+
+// storedPiece makes a piece of stored blocks.
+func storedPiece(parts [][]byte, size int64) []byte {
+	packed := make([]byte, 0, size+(size/blockLimit+1)*blockHead)
+	left := int64(0) // of the block begun
+	for _, part := range parts {
+		for len(part) > 0 {
+			if left == 0 {
+				left = min(size, blockLimit)
+				size -= left
+				packed = appendBlockHead(packed, int(left))
+			}
+			n := min(int64(len(part)), left)
+			packed = append(packed, part[:n]...)
+			part = part[n:]
+			left -= n
+		}
+	}
+	return packed
+}
+
+// storedContent moves the content of stored blocks to the beginning of packed and
+// returns it. If another block is among them, packed is left as it is.
+func storedContent(packed []byte) (content []byte, ok bool) {
+	for at := 0; at < len(packed); {
+		length, ok := storedLength(packed[at:])
+		if !ok {
+			return nil, false
+		}
+		at += blockHead + length
+	}
+	content = packed[:0]
+	for at := 0; at < len(packed); {
+		length, _ := storedLength(packed[at:]) // what was moved ends before it
+		content = append(content, packed[at+blockHead:at+blockHead+length]...)
+		at += blockHead + length
+	}
+	return content, true
+}
+
+// storedLength returns the length of the stored block that b begins with.
+func storedLength(b []byte) (length int, ok bool) {
+	if len(b) < blockHead || b[0] != 0 {
+		return 0, false
+	}
+	length = int(binary.LittleEndian.Uint16(b[1:]))
+	return length, binary.LittleEndian.Uint16(b[3:]) == ^uint16(length) && blockHead+length <= len(b)
 }
 
 // member follows the checksum and length of a gzip member as it is put together.

@@ -193,6 +193,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.pack.plain.Store(!wantsGzip(r))
 	err = s.store.decide(r.Context(), func(state *atropos.State) (*atropos.Event, error) {
 		event, err := state.Register(registration)
 		if event != nil {

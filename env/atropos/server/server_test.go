@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -369,6 +371,24 @@ func TestPackedReplies(t *testing.T) {
 	require.True(t, json.Valid(content))
 	example := f.do("GET", "/latest_example", "", "Accept-Encoding", "gzip")
 	require.Equal(t, "gzip", example.header.Get("Content-Encoding"))
+}
+
+func TestServer_KeepsGroupsInTheFormThatTheTrainerTakes(t *testing.T) {
+	for encoding, text := range map[string]bool{"gzip": false, "identity": true} {
+		dir := t.TempDir()
+		f := open(t, Config{Dir: dir})
+		registered := f.do("POST", "/register", withBatchSize("2"), "Accept-Encoding", encoding)
+		require.Equal(t, 200, registered.code)
+		long := `,"messages":[[{"role":"user","content":"` + strings.Repeat("ab c", 2000) + `"}]]`
+		f.post("/scored_data", group(1, "5", long))
+		f.post("/scored_data", group(1, "6", long))
+		journal, err := os.ReadFile(filepath.Join(dir, "00000001.journal"))
+		require.NoError(t, err)
+		require.Equal(t, text, bytes.Contains(journal, []byte(strings.Repeat("ab c", 100))), encoding)
+		example := f.do("GET", "/latest_example", "") // whatever the form
+		require.Contains(t, example.body, "ab cab c")
+		require.Equal(t, "5 6", tags(f.do("GET", "/batch", "").body))
+	}
 }
 
 func TestWhatAWorkerSees(t *testing.T) {
