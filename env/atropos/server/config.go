@@ -22,7 +22,7 @@ type Config struct {
 	NoCORS bool   // leaves out the headers that let pages in browsers make requests
 
 	MaxSequences int64         // held at once, before posts wait and are refused; 0 means 1,048,576
-	MaxBytes     int64         // held at once on disk, packed; 0 means 64 GiB
+	MaxBytes     int64         // held at once on disk; 0 means 64 GiB
 	MaxBody      int64         // bytes of one request, unpacked; 0 means 512 MiB
 	MaxMemory    int64         // for requests that are being read, in bytes, at least 4 times MaxBody if none is to take more; 0 means 2 GiB
 	MinFree      int64         // bytes to leave free on the disk; 0 means 256 MiB, negative that it isn't looked at
