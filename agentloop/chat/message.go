@@ -112,9 +112,38 @@ func DecodeValid(raw []byte) (Message, error) {
 	if m.raw[0] != '{' {
 		return Message{}, fmt.Errorf("decode chat message: want an object, got %s", excerpt(raw))
 	}
-	parts := m.parts()
+	return m.decode(m.parts())
+}
+
+// DecodeMembers makes a message of its members, which must be valid JSON. It shares no
+// memory with them.
+func DecodeMembers(o Object) (Message, error) {
+	size := 2
+	for _, f := range o {
+		size += len(f.Key) + len(f.Value) + 4
+	}
+	raw := append(make([]byte, 0, size), '{')
+	var p parts
+	for i, f := range o {
+		if i > 0 {
+			raw = append(raw, ',')
+		}
+		raw = append(AppendString(raw, f.Key), ':')
+		begin := len(raw)
+		if f.Value[0] == '{' || f.Value[0] == '[' {
+			raw = append(raw, Compact(f.Value)...)
+		} else {
+			raw = append(raw, f.Value...)
+		}
+		p.set(f.Key, raw[begin:len(raw):len(raw)])
+	}
+	return Message{raw: append(raw, '}')}.decode(p)
+}
+
+// decode sets what is kept of a message beside its text.
+func (m Message) decode(parts parts) (Message, error) {
 	if len(parts.role) <= 2 || parts.role[0] != '"' {
-		return Message{}, fmt.Errorf("decode chat message: \"role\" is missing or not a string: %s", excerpt(raw))
+		return Message{}, fmt.Errorf("decode chat message: \"role\" is missing or not a string: %s", excerpt(m.raw))
 	}
 	switch role := Role(sharedText(parts.role)); role {
 	case RoleSystem, RoleUser, RoleAssistant, RoleTool:
@@ -122,17 +151,59 @@ func DecodeValid(raw []byte) (Message, error) {
 	default:
 		m.role = Role(strings.Clone(string(role)))
 	}
-	for _, c := range parse(parts.calls).Array() {
-		m.calls = append(m.calls, ToolCall{
-			ID:        c.Get("id").String(),
-			Name:      c.Get("function.name").String(),
-			Arguments: argumentsText(c.Get("function.arguments")),
+	switch {
+	case isNull(parts.calls):
+	case parts.calls[0] == '[':
+		EachElement(parts.calls, func(call []byte) bool {
+			m.calls = append(m.calls, decodeCall(call))
+			return true
 		})
+	default:
+		m.calls = append(m.calls, decodeCall(parts.calls))
 	}
 	if m.role == RoleAssistant {
 		m.reasoning = parts.findReasoning()
 	}
 	return m, nil
+}
+
+// decodeCall reads a call of a message; its strings share the message's memory. Of a
+// repeated member the first counts.
+func decodeCall(call []byte) ToolCall {
+	var id, function, name, arguments []byte
+	first := func(field *[]byte, value []byte) {
+		if *field == nil {
+			*field = value
+		}
+	}
+	EachMember(call, func(key string, value []byte) bool {
+		switch key {
+		case "id":
+			first(&id, value)
+		case "function":
+			first(&function, value)
+		}
+		return true
+	})
+	EachMember(function, func(key string, value []byte) bool {
+		switch key {
+		case "name":
+			first(&name, value)
+		case "arguments":
+			first(&arguments, value)
+		}
+		return true
+	})
+	return ToolCall{ID: scalarText(id), Name: scalarText(name), Arguments: argumentsText(arguments)}
+}
+
+// scalarText returns the text of a string, "" for null and for nothing, and of another
+// value its JSON.
+func scalarText(value []byte) string {
+	if len(value) > 0 && value[0] == '"' {
+		return sharedText(value)
+	}
+	return parse(value).String()
 }
 
 // parts are the members of a message that this package knows; of a repeated one the
@@ -144,29 +215,33 @@ type parts struct {
 
 func (m Message) parts() (p parts) {
 	EachMember(m.raw, func(key string, value []byte) bool {
-		var field *[]byte
-		switch key {
-		case "role":
-			field = &p.role
-		case "content":
-			field = &p.content
-		case "tool_calls":
-			field = &p.calls
-		case "tool_call_id":
-			field = &p.callID
-		case "reasoning_content":
-			field = &p.reasoningContent
-		case "reasoning":
-			field = &p.reasoning
-		case "reasoning_details":
-			field = &p.reasoningList
-		}
-		if field != nil && *field == nil {
-			*field = value
-		}
+		p.set(key, value)
 		return true
 	})
 	return p
+}
+
+func (p *parts) set(key string, value []byte) {
+	var field *[]byte
+	switch key {
+	case "role":
+		field = &p.role
+	case "content":
+		field = &p.content
+	case "tool_calls":
+		field = &p.calls
+	case "tool_call_id":
+		field = &p.callID
+	case "reasoning_content":
+		field = &p.reasoningContent
+	case "reasoning":
+		field = &p.reasoning
+	case "reasoning_details":
+		field = &p.reasoningList
+	}
+	if field != nil && *field == nil {
+		*field = value
+	}
 }
 
 // parse reads a value of a message without copying it; strings taken from it share the
@@ -180,17 +255,17 @@ func parse(value []byte) gjson.Result {
 
 // argumentsText gives the JSON text of arguments in whichever shape a server
 // sends them: a string holding JSON (the standard), the object itself, null or nothing.
-func argumentsText(v gjson.Result) string {
+func argumentsText(value []byte) string {
 	switch {
-	case !v.Exists() || v.Type == gjson.Null:
+	case isNull(value):
 		return "{}"
-	case v.Type == gjson.String:
-		if strings.TrimSpace(v.Str) == "" {
-			return "{}"
+	case value[0] == '"':
+		if text := sharedText(value); strings.TrimSpace(text) != "" {
+			return text
 		}
-		return v.Str
+		return "{}"
 	default:
-		return string(compact([]byte(v.Raw)))
+		return string(compact(value))
 	}
 }
 

@@ -161,7 +161,7 @@ func normalizeCalls(o *Object, taken func(string) bool, mint func() string) ([]T
 		c := ToolCall{
 			ID:        gjson.ParseBytes(call.Get("id")).String(),
 			Name:      function.Get("name").String(),
-			Arguments: argumentsText(function.Get("arguments")),
+			Arguments: argumentsText([]byte(function.Get("arguments").Raw)),
 		}
 		if c.ID == "" || seen[c.ID] || (taken != nil && taken(c.ID)) {
 			c.ID = mint()
@@ -201,10 +201,13 @@ func (m Message) NativeReasoning() string { return m.reasoning }
 
 func (p *parts) findReasoning() string {
 	for _, raw := range [...][]byte{p.reasoningContent, p.reasoning} {
-		v := parse(raw)
-		if v.Type == gjson.String && strings.TrimSpace(v.Str) != "" {
-			return v.Str
+		if len(raw) > 0 && raw[0] == '"' {
+			if text := sharedText(raw); strings.TrimSpace(text) != "" {
+				return text
+			}
+			continue
 		}
+		v := parse(raw)
 		if text := v.Get("text"); v.IsObject() && text.Type == gjson.String && text.Str != "" {
 			return text.Str
 		}

@@ -117,27 +117,28 @@ type assembly struct {
 // assemble makes a row of the members of a foreign record; conversation names the
 // member that holds the messages. What the record has no place for goes into the
 // metadata, and what a rollout needs and the record lacks is made up and named.
-func assemble(record []byte, conversation string, messages []chat.Message, place string) (*Row, error) {
+func assemble(record chat.Object, conversation string, messages []chat.Message, place string) (*Row, error) {
 	a := assembly{record: map[string]json.RawMessage{}, row: &Row{}}
-	details := []byte(nil)
-	if d := memberOf(record, "details"); isText(d) {
+	detailed := false
+	if d := record.Get("details"); isText(d) {
 		if text := []byte(chat.Unquote(d)); chat.Valid(text) {
-			details = text
-			a.members(details, "", false)
+			detailed = true
+			a.members(membersOf(text), "", false)
 		}
 	}
-	a.members(record, conversation, details != nil)
+	a.members(record, conversation, detailed)
 	return a.finish(messages, place)
 }
 
 // members takes those of a JSON object. With detailed set, those in its details have been
 // taken already.
-func (a *assembly) members(object []byte, conversation string, detailed bool) {
+func (a *assembly) members(object chat.Object, conversation string, detailed bool) {
 	partial := false
-	chat.EachMember(object, func(name string, raw []byte) bool {
+	for _, member := range object {
+		name, raw := member.Key, member.Value
 		switch name {
 		case conversation, "tool_stats", "tool_error_counts":
-			return true // counted anew from the conversation
+			continue // counted anew from the conversation
 		}
 		// A copy: what is kept of it must not hold the whole record.
 		value := gjson.ParseBytes(raw)
@@ -145,35 +146,35 @@ func (a *assembly) members(object []byte, conversation string, detailed bool) {
 		switch name {
 		case "details":
 			if detailed || value.Type == gjson.String && gjson.Valid(value.Str) {
-				return true
+				continue
 			}
 		case "partial":
 			partial = value.Bool()
-			return true
+			continue
 		case "tampered":
-			if value.IsBool() && view(object).Get("metadata.tampering").Type == gjson.String {
-				return true // of a row whose metadata has the entries
+			if value.IsBool() && view(object.Get("metadata")).Get("tampering").Type == gjson.String {
+				continue // of a row whose metadata has the entries
 			}
 		case "task_name", "category", "reward":
-			if v := view(object); v.Get("metadata.task_name").Exists() && v.Get("rollout_id").Exists() {
-				return true // of a record, which repeats them from elsewhere
+			if object.Get("rollout_id") != nil && view(object.Get("metadata")).Get("task_name").Exists() {
+				continue // of a record, which repeats them from elsewhere
 			}
 		case "token_turns":
 			if value.IsArray() {
 				a.row.Turns = json.RawMessage(value.Raw)
-				return true
+				continue
 			}
 		case "metadata":
 			a.ownMetadata(value)
-			return true
+			continue
 		case "tokens", "masks", "logprobs":
 			if a.sequence(name, value) {
-				return true
+				continue
 			}
 		case "prompt_tokens", "completion_tokens":
 			if shapeCount.fits(value) {
 				a.tokens(name, value)
-				return true
+				continue
 			}
 		case "functions": // of messages with function_call
 			if functions := definitions(value); functions != nil && a.row.Tools == nil {
@@ -183,18 +184,18 @@ func (a *assembly) members(object []byte, conversation string, detailed bool) {
 					}
 				}
 				a.row.Tools = functions
-				return true
+				continue
 			}
 		case "tools":
 			if tools := definitions(value); tools != nil {
 				a.row.Tools = tools
-				return true
+				continue
 			}
 		}
 		record := otherName(name)
 		s := shapeOf(record)
 		if value.Type == gjson.Null || (s == shapeText || s == shapeTime) && value.Type == gjson.String && value.Str == "" {
-			return true
+			continue
 		}
 		if s != 0 && s.fits(value) && (record == name || a.record[record] == nil) {
 			raw := json.RawMessage(value.Raw)
@@ -204,15 +205,14 @@ func (a *assembly) members(object []byte, conversation string, detailed bool) {
 			if record == "outcome" {
 				if _, err := trajectories.ParseOutcome(value.Str); err != nil {
 					a.metadata.Set(name, raw)
-					return true
+					continue
 				}
 			}
 			a.record[record] = raw
-			return true
+			continue
 		}
 		a.metadata.Set(name, json.RawMessage(value.Raw))
-		return true
-	})
+	}
 	if partial && a.record["outcome"] == nil {
 		a.record["outcome"] = json.RawMessage(`"agent_error"`)
 		a.row.MadeUp = append(a.row.MadeUp, "outcome")

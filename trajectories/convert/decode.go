@@ -44,49 +44,32 @@ func (d *decoder) decode(file string, r record) (Format, []*Row, error) {
 	if !isObject(r.text) {
 		return "", nil, errors.New("not a JSON object")
 	}
-	format := d.from
+	format, members := d.from, membersOf(r.text)
 	if format == "" {
 		var err error
-		if format, err = detect(r.text); err != nil {
+		if format, err = detect(members); err != nil {
 			return "", nil, err
 		}
 	}
 	place := fmt.Sprintf("%s:%d", filepath.Base(file), r.number)
-	rows, err := d.rows(format, r.text, place)
+	rows, err := d.rows(format, r.text, members, place)
 	if err == nil && r.remark != nil && len(rows) > 0 {
 		rows[0].Lost = append(rows[0].Lost, "numbers that JSON has not (NaN, infinities), read as null")
 	}
 	return format, rows, err
 }
 
-// detect tells the format of a record by its members, in one walk over them.
-func detect(record []byte) (Format, error) {
-	var members [40]struct {
-		name string
-		list bool
-	}
-	known := members[:0]
+// detect tells the format of a record by its members.
+func detect(record chat.Object) (Format, error) {
 	version := ""
-	chat.EachMember(record, func(key string, value []byte) bool {
-		if key == "schema_version" && isText(value) {
-			version = chat.Unquote(value)
-		}
-		known = append(known, struct {
-			name string
-			list bool
-		}{key, isList(value) || isObject(value) || key == "messages" && isList(listText(value))})
-		return true
-	})
-	find := func(name string) (there, list bool) {
-		for i := range known {
-			if known[i].name == name {
-				there, list = true, known[i].list
-			}
-		}
-		return there, list
+	if v := record.Get("schema_version"); isText(v) {
+		version = chat.Unquote(v)
 	}
-	exists := func(name string) bool { there, _ := find(name); return there }
-	list := func(name string) bool { _, is := find(name); return is }
+	exists := func(name string) bool { return record.Get(name) != nil }
+	list := func(name string) bool {
+		v := record.Get(name)
+		return isList(v) || isObject(v) || name == "messages" && isList(listText(v))
+	}
 	switch {
 	case strings.HasPrefix(version, "ATIF"):
 		return ATIF, nil
@@ -106,7 +89,8 @@ func detect(record []byte) (Format, error) {
 	return "", errors.New("no known format: it has no conversations, messages, chosen and rejected, scores and masks, or ATIF schema_version")
 }
 
-func (d *decoder) rows(format Format, text []byte, place string) ([]*Row, error) {
+// rows takes a record apart; members are those of its text.
+func (d *decoder) rows(format Format, text []byte, members chat.Object, place string) ([]*Row, error) {
 	switch format {
 	case Rollouts:
 		r, err := trajectories.DecodeRollout(text)
@@ -119,10 +103,10 @@ func (d *decoder) rows(format Format, text []byte, place string) ([]*Row, error)
 		}
 		return []*Row{row}, nil
 	case ShareGPT, ShareGPTPublished:
-		row, err := d.shareGPT(text, place)
+		row, err := d.shareGPT(members, place)
 		return []*Row{row}, err
 	case Messages, OpenAI:
-		list := listText(memberOf(text, "messages"))
+		list := listText(members.Get("messages"))
 		if !isList(list) {
 			return nil, errors.New("it has no messages")
 		}
@@ -130,7 +114,7 @@ func (d *decoder) rows(format Format, text []byte, place string) ([]*Row, error)
 		if err != nil {
 			return nil, err
 		}
-		row, err := assemble(text, "messages", messages, place)
+		row, err := assemble(members, "messages", messages, place)
 		return []*Row{row}, err
 	case Preference:
 		return d.preference(view(text), place)
@@ -160,9 +144,9 @@ func (d *decoder) offered(names []string) []json.RawMessage {
 	return list
 }
 
-func (d *decoder) shareGPT(record []byte, place string) (*Row, error) {
+func (d *decoder) shareGPT(record chat.Object, place string) (*Row, error) {
 	var turns []trajectories.Turn
-	list := memberOf(record, "conversations")
+	list := record.Get("conversations")
 	if !isList(list) {
 		return nil, errors.New("it has no conversations")
 	}
@@ -205,7 +189,6 @@ func readMessages(list []byte) ([]chat.Message, error) {
 	var messages []chat.Message
 	var failure error
 	var o chat.Object
-	var text []byte
 	var called string
 	chat.EachElement(list, func(item []byte) bool {
 		if !isObject(item) {
@@ -229,8 +212,7 @@ func readMessages(list []byte) ([]chat.Message, error) {
 			return false
 		}
 		plainRole(&o)
-		text = o.Append(text[:0])
-		m, err := chat.DecodeValid(text)
+		m, err := chat.DecodeMembers(o)
 		if err != nil {
 			failure = fmt.Errorf("message %d: %w", len(messages), err)
 			return false
@@ -274,7 +256,7 @@ func (d *decoder) preference(v gjson.Result, place string) ([]*Row, error) {
 		if s := v.Get("score_" + side); s.Type == gjson.Number {
 			o.Set("score", json.RawMessage(s.Raw))
 		}
-		row, err := assemble(o.Append(nil), "", slices.Concat(prompt, answer), place+":"+side)
+		row, err := assemble(o, "", slices.Concat(prompt, answer), place+":"+side)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", side, err)
 		}
@@ -314,7 +296,7 @@ func (d *decoder) group(v gjson.Result, place string) ([]*Row, error) {
 		if len(logprobs) > 0 {
 			o.Set("logprobs", json.RawMessage(logprobs[i].Raw))
 		}
-		row, err := assemble(o.Append(nil), "", messages, fmt.Sprintf("%s:%d", place, i))
+		row, err := assemble(o, "", messages, fmt.Sprintf("%s:%d", place, i))
 		if err != nil {
 			return nil, fmt.Errorf("rollout %d: %w", i, err)
 		}
@@ -397,7 +379,7 @@ func (d *decoder) atif(text []byte, place string) (*Row, error) {
 		}
 		o.Set("usage", usage)
 	}
-	row, err := assemble(o.Append(nil), "", messages, place)
+	row, err := assemble(o, "", messages, place)
 	if err != nil {
 		return nil, err
 	}

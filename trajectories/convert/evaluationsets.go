@@ -149,7 +149,7 @@ func evaluationTexts(raw []byte, fields []string) (texts []string) {
 		return texts
 	}
 	if isObject(raw) {
-		if format, err := detect(raw); err == nil {
+		if format, err := detect(membersOf(raw)); err == nil {
 			d := &decoder{}
 			if _, rows, err := d.decode("", record{text: bytes.Clone(raw)}); err == nil && format != Groups {
 				for _, m := range rows[0].Messages {

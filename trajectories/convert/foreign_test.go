@@ -68,7 +68,7 @@ func TestConvert_ReadsMessagesThatAreOneText(t *testing.T) {
 	require.Equal(t, "[hi]", gjson.Get(lines[0], "messages.0.content").Str)
 	require.Equal(t, "ho", gjson.Get(lines[0], "messages.1.content").Str)
 	for _, text := range []string{`"[not json"`, `"plain text"`, `"{}"`} {
-		_, err := detect([]byte(`{"messages":` + text + `}`))
+		_, err := detect(membersOf([]byte(`{"messages":` + text + `}`)))
 		require.ErrorContains(t, err, "no known format")
 	}
 }

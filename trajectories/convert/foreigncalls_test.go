@@ -53,7 +53,7 @@ func TestConversationsOfRolesAndForeignRolesAreRead(t *testing.T) {
 		"pairs of from and value":             `{"conversations":[{"from":"human","value":"q"},{"from":"gpt","value":"a"}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			row, err := d.shareGPT([]byte(text), "f:1")
+			row, err := d.shareGPT(membersOf([]byte(text)), "f:1")
 			require.NoError(t, err)
 			require.Len(t, row.Rollout.Messages, 2)
 			require.Equal(t, "user", string(row.Rollout.Messages[0].Role()))
@@ -77,7 +77,8 @@ func TestFunctionCallsOfOldMessagesBecomeToolCalls(t *testing.T) {
 		require.ErrorContains(t, err, "message 0: function_call")
 	}
 	d := &decoder{}
-	rows, err := d.rows(OpenAI, []byte(`{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}],"functions":[{"name":"f","parameters":{"type":"object"}}]}`), "f:1")
+	const text = `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}],"functions":[{"name":"f","parameters":{"type":"object"}}]}`
+	rows, err := d.rows(OpenAI, []byte(text), membersOf([]byte(text)), "f:1")
 	require.NoError(t, err)
 	require.JSONEq(t, `{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}`, string(rows[0].Tools[0]))
 }

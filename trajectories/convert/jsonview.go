@@ -33,6 +33,17 @@ func memberOf(raw []byte, name string) (found []byte) {
 	return found
 }
 
+// membersOf returns the members of a JSON object, whose texts are parts of raw. One that is
+// there twice is so in the result.
+func membersOf(raw []byte) chat.Object {
+	members := make(chat.Object, 0, 32)
+	chat.EachMember(raw, func(key string, value []byte) bool {
+		members = append(members, chat.Field{Key: key, Value: value})
+		return true
+	})
+	return members
+}
+
 // isText, isList and isObject say of what type valid JSON is.
 func isText(raw []byte) bool   { return len(raw) > 0 && raw[0] == '"' }
 func isList(raw []byte) bool   { return len(raw) > 0 && raw[0] == '[' }
