@@ -22,7 +22,7 @@ func TestMisspeltKeysOfTasksAreSaidOnce(t *testing.T) {
 	require.NoError(t, e.Setup(t.Context()))
 	notes := e.(env.Noter).Notes()
 	require.Len(t, notes, 1, "%q", notes)
-	require.True(t, strings.HasPrefix(notes[0], "verifer is not known and is ignored ("), notes[0])
+	require.True(t, strings.HasPrefix(notes[0], `verifer is not known and is ignored; did you mean "verifier"? (`), notes[0])
 	require.Contains(t, notes[0], "one/task.toml:2 and 2 more tasks)")
 
 	_, e, err = resolve(t, NameTasks, "tasks="+root, "task_filter=clean")

@@ -152,6 +152,7 @@ func (t *table) metadata() Metadata {
 		m.VerifyIn = sub.oneOf("verify_in", "same", "same", "fresh", "clean")
 	}
 	m.IsolateTests = sub.truth("isolate_tests")
+	sub.misspeltKeys()
 	return m
 }
 

@@ -154,6 +154,39 @@ func TestEveryProblemIsNamedWithItsLine(t *testing.T) {
 	}
 }
 
+func TestParse_SuggestsTheKeyThatAMisspeltOneStandsFor(t *testing.T) {
+	c, notes, err := harbor.Parse("task.toml", []byte(`verify_in = "fresh"
+[metadata]
+isolate_test = false
+workdirectories = ["/app"]
+verify_inn = "clean"
+keep-process = "never"
+isolation = "none"
+verified = true
+work = "long"
+processes = 3
+test_timeout = 5
+[agent]
+timeout_secs = 5
+[agents]
+`))
+	require.NoError(t, err)
+	require.Empty(t, c.Metadata.VerifyIn)
+	var lines []string
+	for _, n := range notes {
+		lines = append(lines, n.String())
+	}
+	require.Equal(t, []string{
+		`task.toml:1: verify_in: is not known here and is ignored; it belongs in [metadata]`,
+		`task.toml:3: metadata.isolate_test: is not known and is ignored; did you mean "isolate_tests"?`,
+		`task.toml:4: metadata.workdirectories: is not known and is ignored; did you mean "work_directories"?`,
+		`task.toml:5: metadata.verify_inn: is not known and is ignored; did you mean "verify_in"?`,
+		`task.toml:6: metadata.keep-process: is not known and is ignored; did you mean "keep_processes"?`,
+		`task.toml:13: agent.timeout_secs: is not known and is ignored; did you mean "timeout_sec"?`,
+		`task.toml:14: agents: is not known and is ignored; did you mean "agent"?`,
+	}, lines)
+}
+
 func TestSizesAreReadAsHarborDoes(t *testing.T) {
 	for s, want := range map[string]int64{
 		"2G": 2048, "512M": 512, "1.5g": 1536, "1048576K": 1024, " 4 G ": 4096, "2GB": 2048, "2GiB": 2048, "1T": 1 << 20, "1500K": 1,

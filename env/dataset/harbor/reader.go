@@ -2,12 +2,15 @@ package harbor
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/hermes-env/hermes-env/internal/spelling"
 )
 
 // reader collects what is wrong with a document while its tables are read.
@@ -57,7 +60,19 @@ func (t *table) take(key string) (any, bool) {
 
 func (t *table) has(key string) bool { _, ok := t.values[key]; return ok }
 
-// done notes the keys that nobody asked for.
+// ownKeys are the keys of hermes-env in [metadata]. All other keys there are free.
+var ownKeys = []string{"keep_processes", "work_directories", "verify_in", "isolate_tests"}
+
+// misspeltKeys notes the keys of [metadata] that are probably misspelt ones of hermes-env.
+func (t *table) misspeltKeys() {
+	for key := range t.values {
+		if near := spelling.Nearest(key, ownKeys); near != "" && !t.used[key] {
+			t.note(t.name(key), "is not known and is ignored; did you mean %q?", near)
+		}
+	}
+}
+
+// done notes the keys that are not known, with the key that was probably meant.
 func (t *table) done() {
 	var unknown []string
 	for key := range t.values {
@@ -71,8 +86,16 @@ func (t *table) done() {
 		}
 		return strings.Compare(a, b)
 	})
+	known := slices.Sorted(maps.Keys(t.used))
 	for _, key := range unknown {
-		t.note(t.name(key), "is not known and is ignored")
+		switch near := spelling.Nearest(key, known); {
+		case near != "":
+			t.note(t.name(key), "is not known and is ignored; did you mean %q?", near)
+		case slices.Contains(ownKeys, key):
+			t.note(t.name(key), "is not known here and is ignored; it belongs in [metadata]")
+		default:
+			t.note(t.name(key), "is not known and is ignored")
+		}
 	}
 }
 
