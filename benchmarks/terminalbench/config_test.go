@@ -182,4 +182,7 @@ func TestPassRatesCountWhatHasNoRewardAsFailedAndLeaveTheInfrastructureOut(t *te
 	require.Equal(t, 1.0, metrics["eval/pass_rate_data_science"])
 	require.Equal(t, 1.0/3, metrics["eval/pass_rate_difficulty_easy"])
 	require.Equal(t, 1.0, metrics["eval/comparable"])
+	for _, m := range (&Environment{name: NameTasks}).Aggregate(slices.Values([]env.Record{})) {
+		require.NotEqual(t, "eval/comparable", m.Name, "tasks of one's own have no published results")
+	}
 }

@@ -77,11 +77,14 @@ func (e *Environment) Aggregate(records iter.Seq[env.Record]) []env.Metric {
 	for _, name := range names {
 		list = append(list, env.Metric{Name: name, Value: float64(groups[name].passed) / float64(groups[name].n)})
 	}
-	comparable := 1.0
-	if !e.HasProtocol() || len(e.Deviations()) > 0 {
-		comparable = 0
+	if e.HasProtocol() { // else there are no published results to compare with
+		comparable := 1.0
+		if len(e.Deviations()) > 0 {
+			comparable = 0
+		}
+		list = append(list, env.Metric{Name: "eval/comparable", Value: comparable})
 	}
-	return append(list, env.Metric{Name: "eval/comparable", Value: comparable})
+	return list
 }
 
 // metricName writes a category as the original's metrics do.
