@@ -116,6 +116,7 @@ type TamperingSummary struct {
 	Rollouts int             // with an active entry
 	Items    int             // of these rollouts
 	Noted    int             // with entries that are noted only
+	Unscored int             // of Rollouts, those that are verifier errors
 	Kinds    []TamperingKind // of active entries, the most frequent first
 	Notes    []TamperingKind // of the rollouts of Noted
 }
@@ -156,6 +157,9 @@ func summarizeTampering(entries iter.Seq[Record]) TamperingSummary {
 		case e.Tampering == nil:
 		case e.Tampering.Acted:
 			s.Rollouts++
+			if e.Outcome == trajectories.OutcomeVerifierError {
+				s.Unscored++
+			}
 			items[e.ItemID] = true
 			count(kinds, e.Tampering.Active, e.ItemID)
 		default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -330,8 +331,8 @@ func (j *job) verdict(s *env.Summary, failUnder *float64) error {
 	case unscored > allowed && s.Score.N == 0 && s.Outcomes[trajectories.OutcomeSandboxError] == s.Rollouts:
 		return fail(ExitSandbox, fmt.Errorf("%w: none of the %d rollouts could be run; see the errors in %s", env.ErrSandbox, s.Rollouts, filepath.Join(s.Dir, "rollouts.jsonl")))
 	case unscored > allowed:
-		return fail(ExitBelow, fmt.Errorf("%.1f %% of the rollouts have no score, more than the %.1f %% of env.max_unscored: don't trust the headline; %s runs the failed ones again%s",
-			100*unscored, 100*allowed, j.resumeCommand(s.Dir)+retryWords(s.Outcomes), cutOffWords(s)))
+		return fail(ExitBelow, fmt.Errorf("%.1f %% of the rollouts have no score, more than the %.1f %% of env.max_unscored: don't trust the headline%s",
+			100*unscored, 100*allowed, j.unscoredAdvice(s)))
 	case failUnder != nil && !(s.Score.Mean >= *failUnder):
 		return fail(ExitBelow, fmt.Errorf("the mean score %.4f is below --fail-under %g", s.Score.Mean, *failUnder))
 	}
@@ -350,6 +351,26 @@ func (j *job) resumeCommand(dir string, flags ...string) string {
 		parts = append([]string{program, "rescore", shellWord(j.rescoring.reader.Dir())}, given...)
 	}
 	return strings.Join(append(parts, "--run-dir", shellWord(dir), "--resume"), " ")
+}
+
+// unscoredAdvice says what can be done about the rollouts without a score. Those whose agent
+// tampered with the verification are not run again: that would only replace them by luckier ones.
+func (j *job) unscoredAdvice(s *env.Summary) string {
+	var advice string
+	failed := maps.Clone(s.Outcomes)
+	if n := s.Tampering.Unscored; n > 0 {
+		failed[trajectories.OutcomeVerifierError] -= n
+		advice = fmt.Sprintf("; in %d of them the agent tampered with the verification (env.on_tampering zero scores such rollouts 0)", n)
+	}
+	for o, n := range failed {
+		if n > 0 && !o.Scored() {
+			return advice + fmt.Sprintf("; %s runs the failed ones again%s", j.resumeCommand(s.Dir)+retryWords(failed), cutOffWords(s))
+		}
+	}
+	if words := cutOffWords(s); words != "" {
+		return advice + "; " + j.resumeCommand(s.Dir) + " runs the failed ones again" + words
+	}
+	return advice
 }
 
 // retryWords is the flag that has every unscored rollout run again, empty where a

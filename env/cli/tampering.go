@@ -15,7 +15,7 @@ import (
 // tamperedFlag chooses the rollouts of a stored run by whether their agent tampered with
 // the verification.
 type tamperedFlag struct {
-	Tampered string `name:"tampered" placeholder:"include|exclude|only|noted" help:"Rollouts whose agent tampered with the verification: take them too, leave them out, take only them, or only those where it was noted without effect [include]."`
+	Tampered string `name:"tampered" placeholder:"include|exclude|only|noted" help:"Rollouts whose agent tampered with the verification: include takes them like all others, exclude leaves them out, only takes no others, noted takes just those where tampering was noted without effect [include]."`
 }
 
 func (f *tamperedFlag) filter() (trajectories.TamperedFilter, error) {
@@ -149,7 +149,7 @@ func countsText(counts []stats.Count) string {
 func (s *storedRun) tamperingWarnings(r *stats.Result, filter trajectories.TamperedFilter) []string {
 	var list []string
 	if r.Skipped > 0 {
-		list = append(list, fmt.Sprintf("%s of the run left out (--tampered %s).", wereLeft(r.Skipped), filter))
+		list = append(list, fmt.Sprintf("%s (--tampered %s).", covered(filter, r.Rows, r.Skipped), filter))
 	}
 	if t := r.Tampering; t.Rows > 0 {
 		what := ""
@@ -164,11 +164,16 @@ func (s *storedRun) tamperingWarnings(r *stats.Result, filter trajectories.Tampe
 	return list
 }
 
-func wereLeft(n int) string {
-	if n == 1 {
-		return "1 rollout is"
+// covered says which of a run's rollouts a filter took.
+func covered(filter trajectories.TamperedFilter, taken, left int) string {
+	which := "whose agent did not tamper with the verification"
+	switch filter {
+	case trajectories.TamperedOnly:
+		which = "whose agent tampered with the verification"
+	case trajectories.TamperedNoted:
+		which = "with tampering that was noted without effect"
 	}
-	return fmt.Sprintf("%d rollouts are", n)
+	return fmt.Sprintf("Only the rollouts %s are covered: %d of %d", which, taken, taken+left)
 }
 
 // tampering lists the rows whose agent tampered with the verification.

@@ -132,6 +132,15 @@ func TestCommands_AgreeOnTheDefaultOfOnTampering(t *testing.T) {
 	require.Contains(t, stderr, `env.on_tampering: "zero" -> "unscored"`)
 }
 
+func TestRun_DoesNotAdviseToRetryTamperedRollouts(t *testing.T) {
+	x := newForgeable(t, "forger", "honest")
+	code, _, stderr := x.run("evaluate", "--agent", "oracle", "--env.on_tampering", "unscored", "--run-dir", "out")
+	require.Equal(t, cli.ExitBelow, code, stderr)
+	require.Contains(t, stderr, "don't trust the headline; in 1 of them the agent tampered with the verification (env.on_tampering zero scores such rollouts 0)")
+	require.NotContains(t, stderr, "--retry-outcome")
+	require.NotContains(t, stderr, "--resume")
+}
+
 func TestTamperedFlag_ChoosesRollouts(t *testing.T) {
 	x := newForgeable(t, "forger", "honest", "patcher", "upgrader")
 	code, _, stderr := x.run("evaluate", "--agent", "oracle", "--run-dir", "out", "--env.report", "never")
@@ -154,7 +163,16 @@ func TestTamperedFlag_ChoosesRollouts(t *testing.T) {
 		page, err := os.ReadFile("page.html")
 		require.NoError(t, err)
 		require.EqualValues(t, rows, strings.Count(string(page), `<script type="text/plain"`), filter)
-		require.Equal(t, filter != "include", strings.Contains(string(page), "of the run left out") || strings.Contains(string(page), "(--tampered "+filter+")"))
+		require.Equal(t, filter != "include", strings.Contains(string(page), "(--tampered "+filter+")"))
+	}
+	for filter, want := range map[string]string{
+		"only":    "Only the rollouts whose agent tampered with the verification are covered: 2 of 4 (--tampered only).",
+		"exclude": "Only the rollouts whose agent did not tamper with the verification are covered: 2 of 4 (--tampered exclude).",
+		"noted":   "Only the rollouts with tampering that was noted without effect are covered: 1 of 4 (--tampered noted).",
+	} {
+		code, _, stderr = x.run("report", "out", "--tampered", filter, "--out", "page.html")
+		require.Equal(t, cli.ExitOK, code, stderr)
+		require.Contains(t, stderr, "warning: "+want)
 	}
 	code, stdout, stderr = x.run("stats", "out", "--tampered", "exclude")
 	require.Equal(t, cli.ExitOK, code, stderr)
