@@ -1,11 +1,14 @@
 package trajectories
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -177,6 +180,36 @@ func TestAnotherThinkOptionRewritesTheTrajectories(t *testing.T) {
 		require.Len(t, lines, 2)
 		require.NotContains(t, lines[0], "<think>")
 	}
+}
+
+func TestRun_RewritesTrajectoriesWithMetadataAsText(t *testing.T) {
+	dir := t.TempDir()
+	run := mustCreate(t, dir)
+	for i := range 3 {
+		require.NoError(t, run.Append(t.Context(), described(i)))
+	}
+	require.NoError(t, run.Close(StatusInterrupted))
+	path := filepath.Join(dir, trajectoriesFile)
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Contains(t, string(want), `"environment":{"level":1}`)
+	old := regexp.MustCompile(`"environment":\{"level":(\d)\},"verification":"\{\}"`).ReplaceAll(want, []byte(`"environment":"{\"level\":$1}"`))
+	require.NotEqual(t, string(want), string(old))
+	require.NoError(t, os.WriteFile(path, old, 0o644))
+	run, err = resume(dir, testInfo(t), testSettings())
+	require.NoError(t, err)
+	require.NoError(t, run.Append(t.Context(), described(3)))
+	require.NoError(t, run.Close(StatusDone))
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(got), string(want)), "a column has one type in all lines")
+	require.Equal(t, 4, bytes.Count(got, []byte{'\n'}))
+}
+
+func described(i int) *Rollout {
+	r := simple("item", i, 0)
+	r.Metadata = json.RawMessage(fmt.Sprintf(`{"level":%d}`, i))
+	return r
 }
 
 func TestSupersededRolloutsMoveAndRunAgain(t *testing.T) {

@@ -1,7 +1,6 @@
 package trajectories
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -292,17 +291,18 @@ func (s *ShareGPT) appendMetadata(e *encoder, r *Rollout, timestamp string, stat
 	// that a reader could infer.
 	e.text("unknown_tools", listText(names))
 	e.text("tampering", TamperingText(BoundTampering(r.Tampering)))
-	e.text("environment", compactText(r.Metadata))
-	e.raw('}')
-}
-
-// compactText is the JSON text of an object as rollouts.jsonl has it; nil means {}.
-func compactText(object json.RawMessage) string {
-	var buf bytes.Buffer
-	if object == nil || json.Compact(&buf, object) != nil {
-		return "{}"
+	item, verification := SplitMetadata(r.Metadata)
+	if verification == nil {
+		verification = json.RawMessage("{}")
 	}
-	return buf.String()
+	e.key("environment")
+	if item == nil {
+		e.null()
+	} else {
+		e.buf = append(e.buf, item...)
+	}
+	e.text("verification", string(verification))
+	e.raw('}')
 }
 
 func listText(names []string) string {

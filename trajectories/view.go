@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/tidwall/gjson"
 )
 
 // syncView makes trajectories.jsonl agree with the index: exactly one line per
@@ -26,6 +28,11 @@ func (r *Run) syncView(rebuild bool) (repair string, err error) {
 		return "", err
 	}
 	defer closeInto(&err, f)
+	if !rebuild {
+		if rebuild, err = hasTextMetadata(f); err != nil {
+			return "", err
+		}
+	}
 	if rebuild {
 		r.known = known{} // what rollouts.index says of this file is past
 	}
@@ -67,6 +74,19 @@ func (r *Run) syncView(rebuild bool) (repair string, err error) {
 	}
 	repair = fmt.Sprintf("%s: kept %d lines, wrote %d again from %s", trajectoriesFile, known+good, len(trained)-good, rolloutsFile)
 	return repair, f.Sync()
+}
+
+// hasTextMetadata says whether a file was written by a version that wrote what the environment
+// says of an item as text. Files must not mix both: a column has one type.
+func hasTextMetadata(f io.ReadSeeker) (bool, error) {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return false, err
+	}
+	line, whole, err := newLineReader(f).next()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	return whole && gjson.GetBytes(line, "metadata.environment").Type == gjson.String, nil
 }
 
 // viewLine is a rollout that has a line in the view.

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -29,11 +27,11 @@ func writeCard(store *trajectories.Run) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("write the dataset card: %w", err)
 	}
-	rows, size, err := countLines(filepath.Join(store.Dir(), "trajectories.jsonl"))
+	lines, err := describeTrajectories(filepath.Join(store.Dir(), "trajectories.jsonl"))
 	if err != nil {
 		return fmt.Errorf("write the dataset card: %w", err)
 	}
-	card := convert.RunCard(store.Manifest(), filepath.Base(store.Dir()), Version(), rows, size)
+	card := convert.RunCard(store.Manifest(), filepath.Base(store.Dir()), Version(), lines)
 	temporary := path + ".tmp"
 	if err := os.WriteFile(temporary, []byte(card.Text()), 0o644); err != nil {
 		return fmt.Errorf("write the dataset card: %w", err)
@@ -41,27 +39,15 @@ func writeCard(store *trajectories.Run) error {
 	return os.Rename(temporary, path)
 }
 
-// countLines returns the number of lines of a file and its size in bytes; a file
-// that is missing has none.
-func countLines(path string) (lines, size int64, err error) {
+// describeTrajectories reads a file for its card; one that is missing is empty.
+func describeTrajectories(path string) (lines convert.Trajectories, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, 0, nil
+		return lines, nil
 	}
 	if err != nil {
-		return 0, 0, err
+		return lines, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	in, buf := bufio.NewReader(f), make([]byte, 256<<10)
-	for {
-		n, err := in.Read(buf)
-		lines += int64(bytes.Count(buf[:n], []byte{'\n'}))
-		size += int64(n)
-		if errors.Is(err, io.EOF) {
-			return lines, size, nil
-		}
-		if err != nil {
-			return 0, 0, err
-		}
-	}
+	return convert.DescribeTrajectories(f)
 }

@@ -245,9 +245,14 @@ func (a *assembly) ownMetadata(v gjson.Result) {
 					}
 					return true
 				}
-			case "environment":
+			case "environment", "verification": // text in all files of earlier versions
 				if value.Type == gjson.String && gjson.Valid(value.Str) {
-					a.addMetadata(gjson.Parse(value.Str))
+					value = gjson.Parse(value.Str)
+				} else if value.IsObject() {
+					value = gjson.Parse(withoutNulls(value))
+				}
+				if value.IsObject() {
+					a.addMetadata(value)
 					return true
 				}
 			}

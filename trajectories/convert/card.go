@@ -1,9 +1,14 @@
 package convert
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/hermes-env/hermes-env/trajectories"
 	"github.com/hermes-env/hermes-env/trajectories/table"
@@ -49,10 +54,38 @@ func sentence(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
+// Trajectories is what a card says of the lines of a trajectories.jsonl. The zero value is
+// that of an empty file.
+type Trajectories struct {
+	Rows, Bytes int64
+	own         *valueType // of metadata.environment
+}
+
+// DescribeTrajectories reads a trajectories.jsonl.
+func DescribeTrajectories(r io.Reader) (Trajectories, error) {
+	var t Trajectories
+	in := bufio.NewReaderSize(r, 256<<10)
+	for {
+		line, err := in.ReadBytes('\n')
+		t.Bytes += int64(len(line))
+		if own := gjson.GetBytes(line, "metadata.environment"); own.IsObject() {
+			t.own = mergeTypes(t.own, typeOfValue(own, 0))
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return t, nil
+		case err != nil:
+			return t, err
+		}
+		t.Rows++
+	}
+}
+
 // RunCard describes a run directory: its trajectories.jsonl as a data set, with
-// the types of its columns. rows is the number of its lines, bytes its size.
-func RunCard(m trajectories.Manifest, name, version string, rows, bytes int64) *table.Card {
-	f := features{score: true, toolsets: true, toolNames: m.ToolNames}
+// the types of its columns.
+func RunCard(m trajectories.Manifest, name, version string, lines Trajectories) *table.Card {
+	f := features{score: true, toolsets: true, toolNames: m.ToolNames, own: lines.own}
+	rows, bytes := lines.Rows, lines.Bytes
 	body := fmt.Sprintf("Trajectories of the environment `%s`, written by hermes-env %s.\n\n"+
 		"```python\nfrom datasets import load_dataset\nds = load_dataset(%q)\n```\n\n"+
 		"One row per rollout that the model took part in; `score` is null where nothing was scored. Everything else about the rollouts is in `rollouts.jsonl`; "+

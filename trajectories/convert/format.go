@@ -45,7 +45,7 @@ func Formats() []Description {
 			"rollout_id", "item_id", "item_digest", "step", "group", "attempt", "outcome", "score", "tampering", "stop_reason", "model", "turns_used", "finished_naturally",
 			"tools", "tool_definitions", "toolsets", "finished_at", "metadata"}},
 		{Format: ShareGPTPublished, Text: "ShareGPT rows with the columns of the original batch runner", Read: true, Parquet: true, Carries: []string{
-			"step", "group", "model", "turns_used", "finished_naturally", "tools", "tool_definitions", "toolsets", "finished_at"}},
+			"step", "group", "model", "turns_used", "finished_naturally", "tools", "tool_definitions", "toolsets", "finished_at", "metadata"}},
 		{Format: OpenAI, Text: "chat messages byte for byte as exchanged, and tools, for fine-tuning services", Read: true, Carries: []string{"tools", "tool_definitions"}},
 		{Format: Text, Text: "the text of a model's own format (--parser or --chat-template)", Parquet: true, Carries: []string{
 			"rollout_id", "item_id", "outcome", "score", "model"}},
@@ -104,7 +104,8 @@ func (f Format) tabular() bool {
 type features struct {
 	score, passed, toolsets, tokens, masks, logprobs bool
 	calls, answers, reasoning                        bool
-	toolNames                                        []string // of the registry, sorted
+	toolNames                                        []string   // of the registry, sorted
+	own                                              *valueType // of what environments say of their items; nil: nothing
 }
 
 func messageType(f *features) table.Type {
@@ -203,16 +204,21 @@ func (f *features) shareGPTSchema() table.Schema {
 	s = append(s, table.Field{Name: "metadata", Type: table.StructOf(table.Schema{
 		{Name: "batch_num", Type: number}, {Name: "timestamp", Type: text}, {Name: "model", Type: text, Repeats: true}, {Name: "step", Type: number}, {Name: "attempt", Type: number},
 		{Name: "item_digest", Type: text}, {Name: "stop_reason", Type: text, Repeats: true}, {Name: "invalid_arguments", Type: number}, {Name: "unknown_tool_calls", Type: number},
-		{Name: "unknown_tools", Type: text, Repeats: true}, {Name: "tampering", Type: text, Repeats: true}, {Name: "environment", Type: text},
+		{Name: "unknown_tools", Type: text, Repeats: true}, {Name: "tampering", Type: text, Repeats: true}, {Name: "environment", Type: f.own.column()},
+		{Name: "verification", Type: text, Repeats: true},
 	}...)})
 	return append(s, f.sequenceColumns()...)
 }
 
 func (f *features) publishedSchema() table.Schema {
 	text := table.Of(table.String)
+	metadata := table.Schema{{Name: "batch_num", Type: table.Of(table.Int64)}, {Name: "timestamp", Type: text}, {Name: "model", Type: text, Repeats: true}}
+	if f.own != nil { // else exactly the columns of the original
+		metadata = append(metadata, table.Field{Name: "environment", Type: f.own.column()})
+	}
 	s := table.Schema{
 		{Name: "prompt_index", Type: table.Of(table.Int64)}, conversationsColumn(),
-		{Name: "metadata", Type: table.StructOf(table.Field{Name: "batch_num", Type: table.Of(table.Int64)}, table.Field{Name: "timestamp", Type: text}, table.Field{Name: "model", Type: text, Repeats: true})},
+		{Name: "metadata", Type: table.StructOf(metadata...)},
 		{Name: "completed", Type: table.Of(table.Bool)}, {Name: "partial", Type: table.Of(table.Bool)}, {Name: "api_calls", Type: table.Of(table.Int64)},
 	}
 	s = append(s, table.Field{Name: "toolsets_used", Type: table.ListOf(text), Repeats: true})

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/trajectories"
 	"github.com/hermes-env/hermes-env/trajectories/table"
@@ -337,20 +339,47 @@ func (b *builder) shareGPT(r *Row) (table.Row, losses) {
 	if r.Logprobs != nil {
 		named["logprobs"] = table.Numbers(r.Logprobs)
 	}
+	item, verification := trajectories.SplitMetadata(r.Metadata)
+	own := b.features.own.value(gjson.ParseBytes(item))
+	l.ownMetadata(item, b.features.own)
 	if b.format == ShareGPTPublished {
-		named["metadata"] = table.Values(table.Int(int64(r.Step)), table.Text(at), table.Text(r.Model))
+		l.verification(verification)
+		metadata := table.Values(table.Int(int64(r.Step)), table.Text(at), table.Text(r.Model))
+		if b.features.own != nil {
+			metadata.List = append(metadata.List, own)
+		}
+		named["metadata"] = metadata
 		return b.fill(named), l
 	}
 	unknown, calls := unknownTools(stats, b.registry)
-	metadata := "{}"
-	if r.Metadata != nil {
-		metadata = compact(string(r.Metadata))
+	if verification == nil {
+		verification = json.RawMessage("{}")
 	}
 	named["metadata"] = table.Values(
 		table.Int(int64(r.Step)), table.Text(at), table.Text(r.Model), table.Int(int64(r.Step)), table.Int(int64(r.Attempt)),
 		table.Text(r.ItemDigest), table.Text(r.StopReason), table.Int(int64(invalid)), table.Int(int64(calls)), table.Text(unknown),
-		table.Text(trajectories.TamperingText(r.Tampering)), table.Text(metadata))
+		table.Text(trajectories.TamperingText(r.Tampering)), own, table.Text(string(verification)))
 	return b.fill(named), l
+}
+
+// ownMetadata adds what columns don't keep of what an environment says of its item.
+func (l *losses) ownMetadata(item json.RawMessage, t *valueType) {
+	if item == nil {
+		return
+	}
+	if v := gjson.ParseBytes(item); len(withoutNulls(v)) < len(item) {
+		l.add("null members of metadata", 1)
+	}
+	if t.mixed() {
+		l.add("types of metadata members that differ from row to row", 1)
+	}
+}
+
+// verification adds what a format leaves out of a rollout's metadata.
+func (l *losses) verification(left json.RawMessage) {
+	if left != nil {
+		l.add("metadata of the verification", 1)
+	}
 }
 
 // unknownTools lists the called tools outside the registry as JSON text.

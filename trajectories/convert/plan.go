@@ -9,7 +9,10 @@ import (
 	"sort"
 	"sync/atomic"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/trajectories"
 	"github.com/hermes-env/hermes-env/trajectories/textfilter"
 )
 
@@ -171,6 +174,11 @@ func (p *planner) look(r *Row, grouping bool) sight {
 	}
 	f := &s.features
 	f.score, f.passed, f.toolsets = r.Score != nil, r.Passed != nil, len(r.Toolsets) > 0
+	if p.options.To == ShareGPT || p.options.To == ShareGPTPublished {
+		if item, _ := trajectories.SplitMetadata(r.Metadata); item != nil {
+			f.own = typeOfValue(gjson.ParseBytes(item), 0)
+		}
+	}
 	f.tokens, f.masks, f.logprobs = r.Tokens != nil, r.Masks != nil, r.Logprobs != nil
 	for _, m := range r.Messages {
 		f.calls = f.calls || len(m.ToolCalls()) > 0
@@ -299,6 +307,9 @@ func (f *features) merge(g *features) {
 	f.calls = f.calls || g.calls
 	f.answers = f.answers || g.answers
 	f.reasoning = f.reasoning || g.reasoning
+	if g.own != nil {
+		f.own = mergeTypes(f.own, g.own)
+	}
 }
 
 // drop leaves out a row that was kept so far.

@@ -122,8 +122,11 @@ func fromShareGPT(v gjson.Result) row {
 		outcome: v.Get("outcome").String(), model: v.Get("model").String(), stop: v.Get("metadata.stop_reason").String(), turns: int(v.Get("api_calls").Int()),
 		metadata: v.Get("metadata"), tampering: tamperingIn(v),
 	}
-	if own := v.Get("metadata.environment"); own.Type == gjson.String {
+	switch own := v.Get("metadata.environment"); {
+	case own.Type == gjson.String: // of earlier versions
 		r.metadata = gjson.Parse(own.Str)
+	case own.IsObject():
+		r.metadata = own
 	}
 	if r.item == "" {
 		r.item = v.Get("prompt_index").String()
