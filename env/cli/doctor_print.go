@@ -112,7 +112,7 @@ func (r doctorReport) writeText(w io.Writer, l look) error {
 		}
 	}
 	fmt.Fprintf(&b, "\n%s, %s, %s\n", count(len(r.Checks), "check"), count(r.Problems, "problem"), count(r.Warnings, "warning"))
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, fold(b.String(), columnsOf(w)))
 	return err
 }
 

@@ -195,7 +195,7 @@ func (p *textPrinter) Note(text string) { p.line(text) }
 func (p *textPrinter) line(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.above(func() { fmt.Fprintln(p.err, text) })
+	p.above(func() { fmt.Fprintln(p.err, fold(text, columnsOf(p.err))) })
 }
 
 // above prints something above the bar, if there is one. mu is held.

@@ -87,7 +87,7 @@ func (p *textPrinter) Summary(s *env.Summary, cfg *config.Resolved) {
 	line("wall time", "%s", roundDuration(s.Wall))
 	line("per turn", "%s", p.perTurn(s))
 	line("results", "%s", p.bold(s.Dir))
-	fmt.Fprint(p.out, b.String())
+	fmt.Fprint(p.out, fold(b.String(), columnsOf(p.out)))
 }
 
 func scoreText(s *env.Summary) string {

@@ -53,7 +53,7 @@ func (v *validationRun) print(r *validationReport) {
 		}
 		p.write(validationEvent{"validation", r.RunDir, r.Environment, r.Repeats, r.Unfinished, r.counts(), verdicts, r.Notes})
 	case *textPrinter:
-		fmt.Fprint(p.out, r.text(p.bold))
+		fmt.Fprint(p.out, fold(r.text(p.bold), columnsOf(p.out)))
 	}
 }
 
