@@ -170,6 +170,9 @@ func (a *App) run(ctx context.Context, args []string) (code int, err error) {
 	if err != nil {
 		return ExitUsage, fmt.Errorf("%w%s\nrun %q for the commands and flags", err, a.parseHint(args, err), helpCommand(parser, name, args))
 	}
+	if err := checkFlags(parsed, args); err != nil {
+		return ExitUsage, fmt.Errorf("%w\nrun %q for the commands and flags", err, helpCommand(parser, name, args))
+	}
 	s := &session{app: a, ctx: ctx, parser: parser, name: name}
 	if address := profileAddress(parsed); address != "" {
 		listens, end, failed := serveProfiles(ctx, address)
