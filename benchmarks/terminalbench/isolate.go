@@ -82,12 +82,14 @@ func (v *verification) execThrough(ctx context.Context, way sandbox.Sandbox, c s
 
 // policy says what the agent's code may do while the tests run.
 func (v *verification) policy() sandbox.Policy {
+	foreign := v.foreign()
 	return sandbox.Policy{
 		Results: []string{verifierDir + "/reward.txt", verifierDir + "/reward.json"},
 		Sealed:  []string{testsDir},
 		Code:    codeDirs,
 		Free:    v.task.workDirs(),
-		Foreign: v.foreign(), TestFiles: pytestConfigs,
+		Foreign: foreign, TestFiles: pytestConfigs,
+		HideSealed: len(foreign) > 0 && !v.task.config.Metadata.TestsReadable, Packages: upgraded(v.changes),
 		Loads: v.solved() || len(v.shadowing()) > 0,
 	}
 }

@@ -77,6 +77,7 @@ type verifierReport struct {
 	Isolated   bool              `json:"isolated"`                   // the agent's code was kept away from the tests and the reward
 	Why        string            `json:"not_isolated,omitempty"`     // why not
 	Loaded     []string          `json:"loaded_by_tests,omitempty"`  // the agent's code that the tests loaded into their own process
+	Changed    []string          `json:"changed_by_program,omitempty"` // files that the tests wrote and the agent's code then changed
 	FellBack   bool              `json:"exit_code_fallback,omitempty"`
 	Output     string            `json:"test_stdout,omitempty"`
 	Cut        bool              `json:"test_stdout_cut,omitempty"`
