@@ -15,12 +15,12 @@ import (
 	"github.com/hermes-env/hermes-env/trajectories"
 )
 
-// codeDirs hold the programs and libraries that test runners are made of.
-var codeDirs = []string{
+// codeDirs hold the programs and libraries that test runners are made of, and what these
+// read when they start.
+var codeDirs = slices.Concat([]string{
 	"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/opt", "/nix", "/snap",
-	"/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.cache", "/etc/profile", "/etc/profile.d", "/etc/bash.bashrc", "/etc/environment",
-	"/root/.local", "/root/.cache/uv", "/root/.cargo", "/root/.bashrc", "/root/.profile", "/root/.bash_profile", "/root/.config/uv", "/root/.config/pip",
-}
+	"/etc/ld.so.preload", "/etc/ld.so.cache", "/root/.local", "/root/.cache/uv", "/root/.cargo",
+}, startupFiles, startupDirs)
 
 // execTests runs the tests, supervised where that is possible, so that code of the
 // agent's that they execute can't act on them.

@@ -340,7 +340,7 @@ func (s *Session) besideResults(name string) bool {
 
 // isCode says whether programs and libraries are there.
 func (s *Session) isCode(name string) bool {
-	if strings.Contains(name, "/site-packages/") || strings.Contains(name, "/dist-packages/") || strings.Contains(name, "/node_modules/.bin/") {
+	if sandbox.InPackages(name) || strings.Contains(name, "/node_modules/.bin/") {
 		return true
 	}
 	return s.code.has(name) && !s.free.has(name)
@@ -357,14 +357,11 @@ func memoryOf(name string) (pid int, ok bool) {
 	return pid, err == nil
 }
 
-// startupFiles are read by Python whenever it starts.
-var startupFiles = []string{"sitecustomize.py", "usercustomize.py"}
-
 // hazard notes new files that act on trusted programs by being there.
 func (s *Session) hazard(p place, pid int) {
 	base := path.Base(p.path)
 	archive := base == "pyvenv.cfg" || path.Ext(base) == ".zip" // python311.zip comes before the library itself
-	if slices.Contains(startupFiles, base) || strings.HasSuffix(base, ".pth") || archive && s.isCode(p.path) {
+	if sandbox.StartsInterpreters(base) || strings.HasSuffix(base, ".pth") || archive && s.isCode(p.path) {
 		s.startup = append(s.startup, p.path)
 	}
 	for _, dir := range s.policy.Sealed {
