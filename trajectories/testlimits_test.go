@@ -28,3 +28,8 @@ func TestEntry_KeepsTestLimitsInTheIndex(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, TestsLoadedCode|TestFilesChanged, e.TestLimits)
 }
+
+func TestRun_CountsTestLimitsOfRecordedRollouts(t *testing.T) {
+	r := &Rollout{Metadata: []byte(`{"verifier":{"not_isolated":"no kernel"}}`)}
+	require.Equal(t, TestsNotIsolated, r.Entry().TestLimits)
+}

@@ -336,7 +336,11 @@ func (v *validationRun) runPhase(ctx context.Context, drain <-chan struct{}, p *
 func (v *validationRun) judge(all phases) (*validationReport, error) {
 	oracle, nop := all.oracle, all.nop
 	report := &validationReport{RunDir: v.dir, Environment: nop.cfg.Environment, Repeats: v.command.Repeat}
-	for _, l := range env.SummarizeTestLimits(slices.Values(nop.store.Entries())) {
+	var entries []trajectories.Entry
+	if nop.store != nil {
+		entries = nop.store.Entries()
+	}
+	for _, l := range env.SummarizeTestLimits(slices.Values(entries)) {
 		if l.Limit == trajectories.TestsNotIsolated { // verdicts name the others
 			report.Notes = append(report.Notes, l.Sentence())
 		}
