@@ -45,6 +45,9 @@ func (s *Summary) metrics() []Metric {
 	for _, k := range t.Notes {
 		add("tampering_noted/"+k.Kind, float64(k.Rollouts))
 	}
+	for _, l := range s.TestLimits {
+		add(l.Name(), float64(l.Rollouts))
+	}
 	if s.SandboxEnds > 0 {
 		add("sandbox_ends", float64(s.SandboxEnds))
 	}

@@ -447,9 +447,8 @@ func (r *Runner) failEndedInside(ctx context.Context, rec *trajectories.Rollout,
 	if rec.Outcome == trajectories.OutcomeCancelled || r.opts.Config.OnTampering != config.TamperingZero {
 		return
 	}
-	failed := false
-	r.settle(rec, result, Score{Passed: &failed})
-	rec.Error = &trajectories.Failure{Class: classEndedInside, Message: fmt.Sprintf("counts as 0 (env.on_tampering zero): %v", err)}
+	rec.Error = nil
+	r.settleAsZero(rec, result, classEndedInside, "the failure to score counts as 0: "+err.Error())
 }
 
 func (r *Runner) fail(rec *trajectories.Rollout, outcome trajectories.Outcome, class string, err error) {

@@ -63,7 +63,8 @@ type Summary struct {
 	Deviations     []string                    // why the results can't be set beside published ones
 	Notes          []string                    // remarks of the environment
 	Tampering      TamperingSummary
-	Metrics        []Metric // everything above as named numbers, then the environment's own
+	TestLimits     []TestLimit // in what ways tests could not be kept apart from the agent's code
+	Metrics        []Metric    // everything above as named numbers, then the environment's own
 
 	// SandboxEnds is how often sandboxes ended while a rollout had them, in SandboxEndsIn
 	// of the rollouts.
@@ -107,6 +108,7 @@ func (r *Runner) summarize(wall time.Duration) *Summary {
 	}
 	s.add(entries)
 	s.Tampering = summarizeTampering(entries)
+	s.TestLimits = SummarizeTestLimits(entries)
 	s.spend(r.opts.Store, entries)
 	s.TrainingGroups = r.trainingGroups()
 	s.Mixed = r.opts.Store.Manifest().ConfigHistory
@@ -114,8 +116,11 @@ func (r *Runner) summarize(wall time.Duration) *Summary {
 	if g, ok := r.opts.Environment.(Grouper); ok {
 		s.Groups = groupResults(g, entries)
 	}
+	for _, l := range s.TestLimits {
+		s.Notes = append(s.Notes, l.Sentence())
+	}
 	if n, ok := r.opts.Environment.(Noter); ok {
-		s.Notes = n.Notes()
+		s.Notes = append(s.Notes, n.Notes()...)
 	}
 	if p, ok := r.opts.Environment.(Protocol); ok && p.HasProtocol() {
 		s.Deviations = p.Deviations()

@@ -223,6 +223,7 @@ type Entry struct {
 	Score      *float64
 	Passed     *bool
 	Tampering  *TamperingKinds // nil when nothing was found
+	TestLimits TestLimits
 	TurnsUsed  int
 	Usage      EntryUsage
 	Spend      EntrySpend
@@ -306,6 +307,8 @@ func parseMembers(head, list []byte) (Entry, error) {
 			e.Passed = optionalBool(v)
 		case "tampering":
 			e.Tampering = KindsOfTampering(DecodeTampering([]byte(v.Raw)))
+		case "metadata":
+			e.TestLimits = TestLimitsOf([]byte(v.Raw))
 		case "turns_used":
 			e.TurnsUsed = int(v.Int())
 		case "usage":

@@ -13,7 +13,7 @@ import (
 const indexFile = "rollouts.index"
 
 // indexHeader begins the file; with another number than its own a program starts it anew.
-const indexHeader = "hermes-env rollouts index 3\n"
+const indexHeader = "hermes-env rollouts index 4\n"
 
 // castagnoli is the polynomial for which processors have an instruction.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -66,6 +66,7 @@ const (
 	bitHeld
 	bitTampering
 	bitSandboxEnds
+	bitTestLimits
 )
 
 func (e *Entry) append(dst []byte) []byte {
@@ -98,6 +99,9 @@ func (e *Entry) append(dst []byte) []byte {
 	if e.SandboxEnds != 0 {
 		flags |= bitSandboxEnds
 	}
+	if e.TestLimits != 0 {
+		flags |= bitTestLimits
+	}
 	dst = binary.LittleEndian.AppendUint16(dst, flags)
 	for _, s := range []string{e.ID, e.ItemID, e.ItemDigest, string(e.Outcome)} {
 		dst = binary.AppendUvarint(dst, uint64(len(s)))
@@ -127,6 +131,9 @@ func (e *Entry) append(dst []byte) []byte {
 	}
 	if e.Tampering != nil {
 		dst = e.Tampering.append(dst)
+	}
+	if e.TestLimits != 0 {
+		dst = append(dst, byte(e.TestLimits))
 	}
 	return dst
 }
@@ -229,6 +236,12 @@ func (r *frameReader) entry(e *Entry) {
 	}
 	if flags&bitTampering != 0 {
 		e.Tampering = r.tampering()
+	}
+	if flags&bitTestLimits != 0 {
+		if b := r.bytes(1); !r.bad {
+			e.TestLimits = TestLimits(b[0])
+			r.bad = e.TestLimits == 0 || e.TestLimits >= maxTestLimits
+		}
 	}
 }
 

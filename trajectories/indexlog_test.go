@@ -41,6 +41,8 @@ func fillFields(t *testing.T, v reflect.Value, next *int) {
 		}
 	case reflect.Bool:
 		v.SetBool(true)
+	case reflect.Uint8:
+		v.SetUint(uint64(maxTestLimits - 1))
 	default:
 		t.Fatalf("a field of type %s", v.Type())
 	}

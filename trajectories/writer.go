@@ -113,6 +113,7 @@ func entryOf(r *Rollout, length int64) Entry {
 		Group:      r.Group,
 		Outcome:    r.Outcome,
 		Tampering:  KindsOfTampering(BoundTampering(r.Tampering)),
+		TestLimits: TestLimitsOf(r.Metadata),
 		TurnsUsed:  r.TurnsUsed,
 		Usage:      EntryUsage{r.Usage.PromptTokens, r.Usage.CompletionTokens},
 		Timings: EntryTimings{

@@ -34,7 +34,7 @@ type Environment struct {
 
 	// Tasks whose tests loaded the agent's code, were not isolated, or got no reward after
 	// services of the agent's were stopped.
-	loaded, open, stopped taskCount
+	stopped taskCount
 
 	runDir     string // where this run is recorded
 	restoreDir string // where the run that is scored again is recorded

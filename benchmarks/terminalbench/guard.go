@@ -149,6 +149,7 @@ func (v *verification) lookBack(ctx context.Context, ran sandbox.Result) error {
 			v.doubtIf(true, a.Kind, a.Target, "%s: %s, refused to %q", a.Kind, a.Target, a.Process)
 		}
 		v.doubtIf(own.Lost, kindLost, testsDir, "more happened while the tests ran than could be noted")
+		v.report.Changed = own.Changed
 		v.report.Loaded = withSourced(own.Loaded, v.sourced())
 		for _, name := range v.shadowing() {
 			v.doubtIf(slices.Contains(own.Loaded, name) || own.Ran && v.testText().runsModule(moduleName(name)), kindRunner, name, "the tests loaded %s in place of a module of Python's or pytest's", name)
@@ -379,6 +380,9 @@ func (v *verification) doubted(score env.Score, err error) (env.Score, error) {
 
 // unattributed says what to do if the tests may have raised the doubts themselves.
 func (v *verification) unattributed() string {
+	if v.supervised != nil && !slices.ContainsFunc(v.doubts, func(d doubt) bool { return d.kind != sandbox.ActRead }) {
+		return "; if the program is meant to read files of the tests that they don't name to it, set metadata.tests_readable to true in the task"
+	}
 	if v.supervised != nil {
 		return "; if the tests are meant to do that, set metadata.isolate_tests to false in the task"
 	}

@@ -15,12 +15,12 @@ import (
 	"github.com/hermes-env/hermes-env/trajectories"
 )
 
-// codeDirs hold the programs and libraries that test runners are made of.
-var codeDirs = []string{
+// codeDirs hold the programs and libraries that test runners are made of, and what these
+// read when they start.
+var codeDirs = slices.Concat([]string{
 	"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/opt", "/nix", "/snap",
-	"/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.cache", "/etc/profile", "/etc/profile.d", "/etc/bash.bashrc", "/etc/environment",
-	"/root/.local", "/root/.cache/uv", "/root/.cargo", "/root/.bashrc", "/root/.profile", "/root/.bash_profile", "/root/.config/uv", "/root/.config/pip",
-}
+	"/etc/ld.so.preload", "/etc/ld.so.cache", "/root/.local", "/root/.cache/uv", "/root/.cargo",
+}, startupFiles, startupDirs)
 
 // execTests runs the tests, supervised where that is possible, so that code of the
 // agent's that they execute can't act on them.
@@ -82,12 +82,14 @@ func (v *verification) execThrough(ctx context.Context, way sandbox.Sandbox, c s
 
 // policy says what the agent's code may do while the tests run.
 func (v *verification) policy() sandbox.Policy {
+	foreign := v.foreign()
 	return sandbox.Policy{
 		Results: []string{verifierDir + "/reward.txt", verifierDir + "/reward.json"},
 		Sealed:  []string{testsDir},
 		Code:    codeDirs,
 		Free:    v.task.workDirs(),
-		Foreign: v.foreign(), TestFiles: pytestConfigs,
+		Foreign: foreign, TestFiles: pytestConfigs,
+		HideSealed: len(foreign) > 0 && !v.task.config.Metadata.TestsReadable, Packages: upgraded(v.changes),
 		Loads: v.solved() || len(v.shadowing()) > 0,
 	}
 }

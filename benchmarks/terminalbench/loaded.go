@@ -52,13 +52,6 @@ func (c *taskCount) note(format string) []string {
 
 // count counts what a verification has found.
 func (e *Environment) count(v *verification, score float64) {
-	r := &v.report
-	if len(r.Loaded) > 0 {
-		e.loaded.add(v.task.name, r.Loaded[0])
-	}
-	if r.Why != "" {
-		e.open.add(v.task.name, r.Why)
-	}
 	if score > 0 {
 		return
 	}

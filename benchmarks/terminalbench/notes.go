@@ -54,12 +54,5 @@ func (e *Environment) Notes() []string {
 		}
 		lines = append(lines, strings.TrimSuffix(r.text, ".")+" ("+where+")")
 	}
-	for _, n := range [][]string{
-		e.loaded.note("the tests of %d tasks (%d rollouts of this session) load the agent's code into their own process, where no harness can detect a forged reward: %s"),
-		e.open.note("the tests of %d tasks (%d rollouts of this session) were not isolated from the agent's code, which can change the reward while they run: %s"),
-		e.stopped.note("in %d tasks, %d rollouts of this session got no reward after processes of the agent that listened had been ended, as verify_in, keep_processes or secrets of the tests want it: %s"),
-	} {
-		lines = append(lines, n...)
-	}
-	return lines
+	return append(lines, e.stopped.note("in %d tasks, %d rollouts of this session got no reward after processes of the agent that listened had been ended, as verify_in, keep_processes or secrets of the tests want it: %s")...)
 }

@@ -78,7 +78,7 @@ func judgeChange(c sandbox.Change) string {
 		return changed
 	case shellLibrary(name) && hardwareDir(dir):
 		return "shadows"
-	case inPackages(c.Path):
+	case sandbox.InPackages(c.Path):
 		return judgePackage(c)
 	case standardLibrary(c.Path):
 		return judgeLibrary(c)
@@ -100,19 +100,14 @@ func startsUp(dir, name, whole string) bool {
 	switch {
 	case slices.Contains(startupFiles, whole), slices.Contains(startupDirs, dir):
 		return true
-	case name == "sitecustomize.py", name == "usercustomize.py":
+	case sandbox.StartsInterpreters(name):
 		return true
 	case name == "pyvenv.cfg" && slices.Contains(systemDirs, dir):
 		return true
-	case path.Ext(name) == ".pth" && inPackages(whole):
+	case path.Ext(name) == ".pth" && sandbox.InPackages(whole):
 		return !strings.HasPrefix(name, "__editable__") && name != "distutils-precedence.pth"
 	}
 	return dir == "/" && slices.Contains(pytestConfigs, name)
-}
-
-// inPackages says whether a path is below a directory of installed Python packages.
-func inPackages(name string) bool {
-	return strings.Contains(name, "/site-packages/") || strings.Contains(name, "/dist-packages/")
 }
 
 // judgePackage judges changes of installed Python packages. Installing others than those
@@ -339,7 +334,7 @@ const maxEntryPoints = 200
 func (v *verification) readEntryPoints(ctx context.Context, changer sandbox.Changer) error {
 	var lists []sandbox.Change
 	for _, c := range v.changes {
-		if c.Kind != sandbox.Deleted && inPackages(c.Path) && path.Base(c.Path) == "entry_points.txt" && len(lists) < maxEntryPoints {
+		if c.Kind != sandbox.Deleted && sandbox.InPackages(c.Path) && path.Base(c.Path) == "entry_points.txt" && len(lists) < maxEntryPoints {
 			lists = append(lists, c)
 		}
 	}

@@ -67,16 +67,17 @@ type verification struct {
 
 // verifierReport is metadata.verifier of a record.
 type verifierReport struct {
-	Skipped    string            `json:"skipped,omitempty"`          // why no tests ran
-	RewardFile string            `json:"reward_file,omitempty"`      // the file that counted
-	ExitCode   *int              `json:"exit_code,omitempty"`        // of test.sh
-	Seconds    float64           `json:"seconds,omitempty"`          // of the last run of test.sh
-	Tries      int               `json:"tries,omitempty"`            // runs of test.sh
-	In         string            `json:"verified_in,omitempty"`      // "fresh" or "clean" when in a container of its own
-	LeftOut    int               `json:"changes_left_out,omitempty"` // changes outside of the work that a clean container lacks
-	Isolated   bool              `json:"isolated"`                   // the agent's code was kept away from the tests and the reward
-	Why        string            `json:"not_isolated,omitempty"`     // why not
-	Loaded     []string          `json:"loaded_by_tests,omitempty"`  // the agent's code that the tests loaded into their own process
+	Skipped    string            `json:"skipped,omitempty"`            // why no tests ran
+	RewardFile string            `json:"reward_file,omitempty"`        // the file that counted
+	ExitCode   *int              `json:"exit_code,omitempty"`          // of test.sh
+	Seconds    float64           `json:"seconds,omitempty"`            // of the last run of test.sh
+	Tries      int               `json:"tries,omitempty"`              // runs of test.sh
+	In         string            `json:"verified_in,omitempty"`        // "fresh" or "clean" when in a container of its own
+	LeftOut    int               `json:"changes_left_out,omitempty"`   // changes outside of the work that a clean container lacks
+	Isolated   bool              `json:"isolated"`                     // the agent's code was kept away from the tests and the reward
+	Why        string            `json:"not_isolated,omitempty"`       // why not
+	Loaded     []string          `json:"loaded_by_tests,omitempty"`    // the agent's code that the tests loaded into their own process
+	Changed    []string          `json:"changed_by_program,omitempty"` // files that the tests wrote and the agent's code then changed
 	FellBack   bool              `json:"exit_code_fallback,omitempty"`
 	Output     string            `json:"test_stdout,omitempty"`
 	Cut        bool              `json:"test_stdout_cut,omitempty"`

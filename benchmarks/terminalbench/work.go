@@ -40,7 +40,7 @@ func isWork(c sandbox.Change, t *task, declared []string) bool {
 		return false
 	case slices.ContainsFunc(t.workDirs(), in):
 		return true
-	case inPackages(c.Path):
+	case sandbox.InPackages(c.Path):
 		return false
 	case slices.ContainsFunc(workRoots, in):
 		return true

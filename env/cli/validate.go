@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -335,8 +336,17 @@ func (v *validationRun) runPhase(ctx context.Context, drain <-chan struct{}, p *
 func (v *validationRun) judge(all phases) (*validationReport, error) {
 	oracle, nop := all.oracle, all.nop
 	report := &validationReport{RunDir: v.dir, Environment: nop.cfg.Environment, Repeats: v.command.Repeat}
+	var entries []trajectories.Entry
+	if nop.store != nil {
+		entries = nop.store.Entries()
+	}
+	for _, l := range env.SummarizeTestLimits(slices.Values(entries)) {
+		if l.Limit == trajectories.TestsNotIsolated { // verdicts name the others
+			report.Notes = append(report.Notes, l.Sentence())
+		}
+	}
 	if n, ok := nop.environment.(env.Noter); ok {
-		report.Notes = n.Notes()
+		report.Notes = append(report.Notes, n.Notes()...)
 	}
 	for _, item := range v.items {
 		verdict := validation.Verdict{

@@ -94,17 +94,22 @@ func forgeryText(list []validation.Forgery) []string {
 // forgeryWords describe the results of forgeries.
 var forgeryWords = map[string]string{
 	validation.ForgeryPassed:    "got a passing reward without a trace",
-	validation.ForgeryErased:    "were taken for trouble with the sandbox, so their rollouts get no score",
+	validation.ForgeryErased:    "got no score, so that a failure can be hidden",
 	validation.ForgeryInProcess: "got a passing reward inside the tests' own process, where no harness can detect it",
 	validation.ForgeryRecorded:  "are on the record as tampering",
 	validation.ForgeryStopped:   "got no passing reward",
 	validation.ForgeryUntried:   "show nothing here",
 }
 
-// inProcessText says that tests load the agent's code.
+// inProcessText says that tests load the agent's code, or that it changes files which they
+// wrote.
 func inProcessText(v validation.Verdict) string {
-	if len(v.LoadedByTests) == 0 {
-		return ""
+	var parts []string
+	if len(v.LoadedByTests) > 0 {
+		parts = append(parts, fmt.Sprintf("the tests load the agent's code into their own process (%s): no harness can detect a reward forged there", strings.Join(v.LoadedByTests, ", ")))
 	}
-	return fmt.Sprintf("the tests load the agent's code into their own process (%s): no harness can detect a reward forged there", strings.Join(v.LoadedByTests, ", "))
+	if len(v.ChangedByProgram) > 0 {
+		parts = append(parts, fmt.Sprintf("the tests write files that the solution's programs then change (%s): if they compare with one, a reward can be forged", strings.Join(v.ChangedByProgram, ", ")))
+	}
+	return strings.Join(parts, "; ")
 }

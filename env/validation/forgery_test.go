@@ -44,21 +44,22 @@ func TestJudgeForgeries_SortsResults(t *testing.T) {
 		result  string
 		want    Kind
 	}{
-		"no reward":                 {forged("f", "", 0), 0, nil, Sound, ForgeryStopped, Sound},
-		"a reward":                  {forged("f", "", 1), 0, nil, Sound, ForgeryPassed, Forgeable},
-		"a reward without solution": {forged("f", "", 1), 0, nil, Unverifiable, ForgeryPassed, Forgeable},
-		"a reward of a broken item": {forged("f", "", 1), 0, nil, Broken, ForgeryPassed, Broken},
-		"a trivial item":            {forged("f", "", 1), 0, nil, Trivial, ForgeryUntried, Trivial},
-		"a reward on the record":    {forged("f", "", 1, tampered(true)), 0, nil, Sound, ForgeryRecorded, Sound},
-		"a reward with a note":      {forged("f", "", 1, tampered(false)), 0, nil, Sound, ForgeryPassed, Forgeable},
-		"refused":                   {forged("f", "", 0, failed(trajectories.OutcomeVerifierError, "tampered")), 0, nil, Sound, ForgeryRecorded, Sound},
-		"no score":                  {forged("f", "", 0, failed(trajectories.OutcomeVerifierError, "RewardFileNotFoundError")), 0, nil, Sound, ForgeryStopped, Sound},
-		"not possible":              {forged("f", "", 0, failed(trajectories.OutcomeVerifierError, "forgery")), 0, nil, Sound, ForgeryUntried, Sound},
-		"an erased failure":         {forged("f", "", 0, failed(trajectories.OutcomeSandboxError, "setup")), 0, nil, Sound, ForgeryErased, Sound},
-		"unused programs":           {forged("f", "c", 1), 1, nil, Sound, ForgeryUntried, Sound},
-		"a replaced program":        {forged("f", "c", 1), 0, nil, Sound, ForgeryPassed, Forgeable},
-		"a loaded program":          {forged("f", "c", 1), 0, []string{"/app/x.py"}, Sound, ForgeryInProcess, Sound},
-		"another way":               {forged("f", "", 1), 0, []string{"/app/x.py"}, Sound, ForgeryPassed, Forgeable},
+		"no reward":                            {forged("f", "", 0), 0, nil, Sound, ForgeryStopped, Sound},
+		"a reward":                             {forged("f", "", 1), 0, nil, Sound, ForgeryPassed, Forgeable},
+		"a reward without solution":            {forged("f", "", 1), 0, nil, Unverifiable, ForgeryPassed, Forgeable},
+		"a reward of a broken item":            {forged("f", "", 1), 0, nil, Broken, ForgeryPassed, Broken},
+		"a trivial item":                       {forged("f", "", 1), 0, nil, Trivial, ForgeryUntried, Trivial},
+		"a reward on the record":               {forged("f", "", 1, tampered(true)), 0, nil, Sound, ForgeryRecorded, Sound},
+		"a reward with a note":                 {forged("f", "", 1, tampered(false)), 0, nil, Sound, ForgeryPassed, Forgeable},
+		"refused":                              {forged("f", "", 0, failed(trajectories.OutcomeVerifierError, "tampered")), 0, nil, Sound, ForgeryRecorded, Sound},
+		"no score":                             {forged("f", "", 0, failed(trajectories.OutcomeVerifierError, "RewardFileNotFoundError")), 0, nil, Sound, ForgeryErased, Sound},
+		"no score by tampering without effect": {forged("f", "", 0, failed(trajectories.OutcomeVerifierError, "no_interpreter"), tampered(false)), 0, nil, Sound, ForgeryErased, Sound},
+		"not possible":                         {forged("f", "", 0, failed(trajectories.OutcomeVerifierError, "forgery")), 0, nil, Sound, ForgeryUntried, Sound},
+		"an erased failure":                    {forged("f", "", 0, failed(trajectories.OutcomeSandboxError, "setup")), 0, nil, Sound, ForgeryErased, Sound},
+		"unused programs":                      {forged("f", "c", 1), 1, nil, Sound, ForgeryUntried, Sound},
+		"a replaced program":                   {forged("f", "c", 1), 0, nil, Sound, ForgeryPassed, Forgeable},
+		"a loaded program":                     {forged("f", "c", 1), 0, []string{"/app/x.py"}, Sound, ForgeryInProcess, Sound},
+		"another way":                          {forged("f", "", 1), 0, []string{"/app/x.py"}, Sound, ForgeryPassed, Forgeable},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +70,11 @@ func TestJudgeForgeries_SortsResults(t *testing.T) {
 			require.Equal(t, test.result == ForgeryPassed, len(v.Reasons) > 0)
 		})
 	}
-	v := Verdict{Kind: Sound}
+	// Where doing nothing gets no score either, it is not the forgery that brought that about.
+	v := Verdict{Kind: Unverifiable, Nop: Attempts{Errors: 1}}
+	require.NoError(t, v.JudgeForgeries([]*trajectories.Rollout{forged("f", "", 0, failed(trajectories.OutcomeVerifierError, "RewardFileNotFoundError"))}))
+	require.Equal(t, ForgeryStopped, v.Forgeries[0].Result)
+	v = Verdict{Kind: Sound}
 	require.ErrorIs(t, v.JudgeForgeries([]*trajectories.Rollout{forged("f", "", 0, failed(trajectories.OutcomeCancelled, "cancelled"))}), ErrUnfinished)
 }
 

@@ -61,12 +61,15 @@ type Verdict struct {
 	Nop         Attempts  `json:"nop"`
 	// LoadedByTests are files of the agent that the tests load into their own process.
 	// A reward that is forged there can't be detected.
-	LoadedByTests []string  `json:"loaded_by_tests,omitempty"`
-	Forgeries     []Forgery `json:"forgeries,omitempty"`   // what attempts to get a reward without the work came to
-	TestOutput    string    `json:"test_output,omitempty"` // end of the verifier's output, of the attempt the reasons speak of
-	Backend       string    `json:"backend,omitempty"`
-	Image         string    `json:"image,omitempty"`
-	ImageDigest   string    `json:"image_digest,omitempty"`
+	LoadedByTests []string `json:"loaded_by_tests,omitempty"`
+	// ChangedByProgram are files that the tests write and the solution's programs then
+	// change. Where the tests compare with such a file, a reward can be forged.
+	ChangedByProgram []string  `json:"changed_by_program,omitempty"`
+	Forgeries        []Forgery `json:"forgeries,omitempty"`   // what attempts to get a reward without the work came to
+	TestOutput       string    `json:"test_output,omitempty"` // end of the verifier's output, of the attempt the reasons speak of
+	Backend          string    `json:"backend,omitempty"`
+	Image            string    `json:"image,omitempty"`
+	ImageDigest      string    `json:"image_digest,omitempty"`
 	// VerifiedIn says that the tests ran in another container than the agent: fresh or clean.
 	VerifiedIn string    `json:"verified_in,omitempty"`
 	Seconds    float64   `json:"seconds"`       // of all attempts together
@@ -120,17 +123,24 @@ func (v *Verdict) Judge(oracle, nop []*trajectories.Rollout) error {
 	}
 	for _, r := range oracle {
 		v.VerifiedIn = cmp.Or(v.VerifiedIn, gjson.GetBytes(r.Metadata, "verifier.verified_in").String())
-		for _, name := range LoadedByTests(r) {
-			if !slices.Contains(v.LoadedByTests, name) {
-				v.LoadedByTests = append(v.LoadedByTests, name)
-			}
-		}
+		v.LoadedByTests = addMissing(v.LoadedByTests, LoadedByTests(r))
+		v.ChangedByProgram = addMissing(v.ChangedByProgram, ChangedByProgram(r))
 	}
 	v.Kind, v.Reasons, v.TestOutput = judge(oracle, nop)
 	if v.Reasons == nil {
 		v.Reasons = []string{} // a list in JSON, too
 	}
 	return nil
+}
+
+// addMissing appends those of more that list lacks.
+func addMissing(list, more []string) []string {
+	for _, text := range more {
+		if !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return list
 }
 
 func count(rollouts []*trajectories.Rollout) Attempts {

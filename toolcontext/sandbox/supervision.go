@@ -19,6 +19,16 @@ type Policy struct {
 	// TestFiles are names of files that a test runner reads from the directories of Sealed
 	// and those above.
 	TestFiles []string
+	// HideSealed keeps processes that run the agent's code from reading files of Sealed:
+	// those that execute or interpret a file of Foreign, or a file that such a process made,
+	// and all that they start. What other processes hand to them may be read: files, and
+	// directories below those of Sealed, that are named in the arguments or the environment
+	// of a program, links that they made, and open descriptors. The supervisor then sees
+	// every opening of a file.
+	HideSealed bool
+	// Packages says that packages of the distribution were installed, so that HideSealed
+	// does not take new programs of the system for the agent's.
+	Packages bool
 	// Loads has the supervisor note code from Foreign that trusted processes load. It then
 	// sees every opening of a file, which slows programs that open many.
 	Loads bool
@@ -28,6 +38,7 @@ type Policy struct {
 const (
 	ActResult  = "reward_write"  // opened, replaced or removed one of Results
 	ActSealed  = "test_change"   // changed something Sealed
+	ActRead    = "test_read"     // opened or executed a file of Sealed that was not handed to it
 	ActCode    = "tool_change"   // changed a program or library under Code
 	ActOutput  = "output_change" // changed a file in which the command keeps its results
 	ActStartup = "startup"       // added a file that a trusted program loaded at its start
@@ -55,6 +66,10 @@ type Supervision struct {
 	// can't be told apart from the process that loaded it. Without Policy.Loads only
 	// Python modules are found, and only if Python may keep their compiled form.
 	Loaded []string
+	// Changed are files that processes wrote which don't run the agent's code, and that the
+	// agent's code then changed or removed: copies of files of the tests, or fixtures. Only
+	// with Policy.HideSealed.
+	Changed []string
 	// Added are new files below Sealed that processes of the command made, and directories
 	// instead of files where there are many.
 	Added []string

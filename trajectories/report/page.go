@@ -184,6 +184,7 @@ func functions() template.FuncMap {
 			return most
 		},
 		"tamperingtext": func(t trajectories.Tampering) string { return tamperingText(t, 200) },
+		"limittext":     limitText,
 		"first3":        func(list []trajectories.Tampering) []trajectories.Tampering { return list[:min(3, len(list))] },
 		"more3":         func(list []trajectories.Tampering) int { return max(0, len(list)-3) },
 		"first":         func(n int, counts []stats.Count) []stats.Count { return counts[:min(n, len(counts))] },

@@ -106,3 +106,16 @@ func Percent(n, total int) string {
 	}
 	return strconv.FormatFloat(100*float64(n)/float64(total), 'f', 1, 64) + " %"
 }
+
+// limitText says what a limit of the tests means, by the name of stats.TestLimit.
+func limitText(name string) string {
+	switch name {
+	case "loaded_by_tests":
+		return "The tests loaded the agent's code into their own process. No harness can detect a reward that is forged there."
+	case "not_isolated":
+		return "The tests were not isolated from the agent's code, which can change the reward while they run."
+	case "changed_by_program":
+		return "The tests wrote files that the agent's code then changed. If the tests compare with such a file, the reward can be forged."
+	}
+	return ""
+}

@@ -85,6 +85,7 @@ type Collector struct {
 	cost     Cost
 	paid     int // rows whose cost is known, and that used something
 	tampered tamperings
+	limits   testLimits
 
 	score, turns, calls, prompt, completion, characters, seconds numbers
 	slowest, expensive, dearest                                  leaders // expensive by tokens, dearest by cost
@@ -103,7 +104,7 @@ func New(config Config) *Collector {
 	c := &Collector{
 		config: config, formats: counter{}, outcomes: counter{}, errors: counter{}, stops: counter{}, finishes: counter{}, models: counter{},
 		groups: map[[2]string]*GroupedScore{}, sums: map[[2]string]float64{}, tools: map[string]*Tool{}, items: map[uint64]*itemScore{},
-		prompts: map[uint64]uint64{}, wholes: map[uint64]struct{}{}, tampered: newTamperings(config.Top),
+		prompts: map[uint64]uint64{}, wholes: map[uint64]struct{}{}, tampered: newTamperings(config.Top), limits: newTestLimits(config.Top),
 		slowest:   leaders{limit: config.Top, value: func(n Notable) float64 { return n.Seconds }},
 		expensive: leaders{limit: config.Top, value: func(n Notable) float64 { return float64(n.Tokens) }},
 		dearest:   leaders{limit: config.Top, value: func(n Notable) float64 { return n.USD }},
@@ -181,6 +182,7 @@ func (c *Collector) add(r row) {
 	}
 	name := trajectories.ItemName(r.item, json.RawMessage(r.metadata.Raw))
 	c.tampered.add(&r, name)
+	c.limits.add(&r, name)
 	n := Notable{Item: r.item, Name: name, Attempt: r.attempt, ID: r.id, Outcome: r.outcome, Score: r.score, Seconds: r.seconds, Tokens: r.prompt + r.completion, Turns: r.turns, USD: usd}
 	c.slowest.add(n)
 	c.expensive.add(n)
@@ -333,7 +335,7 @@ func (c *Collector) addDuplicates(r *row) {
 func (c *Collector) Result() *Result {
 	r := c.result
 	r.Formats, r.Outcomes, r.Errors, r.Stops, r.Finishes, r.Models = c.formats.list(), c.outcomes.list(), c.errors.list(), c.stops.list(), c.finishes.list(), c.models.list()
-	r.Items, r.Tampering = len(c.items), c.tampered.result()
+	r.Items, r.Tampering, r.TestLimits = len(c.items), c.tampered.result(), c.limits.result()
 	r.Score.Distribution = c.score.distribution(10)
 	r.Score.StdErr = c.standardError()
 	r.Turns, r.ToolCalls = c.turns.distribution(12), c.calls.distribution(12)

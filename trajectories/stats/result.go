@@ -25,12 +25,13 @@ type Result struct {
 	Seconds          Distribution `json:"seconds"`
 	Time             Time         `json:"time"`
 
-	Tampering  Tampering  `json:"tampering"`
-	Tools      []Tool     `json:"tools"`
-	Reasoning  Reasoning  `json:"reasoning"`
-	Duplicates Duplicates `json:"duplicates"`
-	Cost       *Cost      `json:"cost"` // nil when nothing is known of it
-	Throughput Throughput `json:"throughput"`
+	Tampering  Tampering   `json:"tampering"`
+	TestLimits []TestLimit `json:"test_limits,omitempty"`
+	Tools      []Tool      `json:"tools"`
+	Reasoning  Reasoning   `json:"reasoning"`
+	Duplicates Duplicates  `json:"duplicates"`
+	Cost       *Cost       `json:"cost"` // nil when nothing is known of it
+	Throughput Throughput  `json:"throughput"`
 
 	Slowest   []Notable `json:"slowest"`
 	Expensive []Notable `json:"most_tokens"`

@@ -86,6 +86,9 @@ type Metadata struct {
 	// IsolateTests is false if the tests can't be isolated from the agent's code
 	// (isolate_tests, of hermes-env); nil if the task does not say.
 	IsolateTests *bool
+	// TestsReadable says that the agent's code may read the files of the tests when they
+	// execute it (tests_readable, of hermes-env).
+	TestsReadable bool
 	// Raw is the whole table as a JSON object, keys in the file's order.
 	Raw json.RawMessage
 }

@@ -152,6 +152,9 @@ func (t *table) metadata() Metadata {
 		m.VerifyIn = sub.oneOf("verify_in", "same", "same", "fresh", "clean")
 	}
 	m.IsolateTests = sub.truth("isolate_tests")
+	if readable := sub.truth("tests_readable"); readable != nil {
+		m.TestsReadable = *readable
+	}
 	sub.misspeltKeys()
 	return m
 }

@@ -61,7 +61,7 @@ func (t *table) take(key string) (any, bool) {
 func (t *table) has(key string) bool { _, ok := t.values[key]; return ok }
 
 // ownKeys are the keys of hermes-env in [metadata]. All other keys there are free.
-var ownKeys = []string{"keep_processes", "work_directories", "verify_in", "isolate_tests"}
+var ownKeys = []string{"keep_processes", "work_directories", "verify_in", "isolate_tests", "tests_readable"}
 
 // misspeltKeys notes the keys of [metadata] that are probably misspelt ones of hermes-env.
 func (t *table) misspeltKeys() {

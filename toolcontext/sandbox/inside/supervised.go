@@ -33,6 +33,8 @@ func (c *Client) ExecSupervised(ctx context.Context, cmd sandbox.Command, p sand
 		e.strings(list)
 	}
 	e.bool(p.Loads)
+	e.bool(p.HideSealed)
+	e.bool(p.Packages)
 	if len(e.b) > maxRequest {
 		return sandbox.Result{}, seen, fmt.Errorf("%w: the policy has %d bytes, more than %d", sandbox.ErrInvalidCommand, len(e.b), maxRequest)
 	}
@@ -43,7 +45,7 @@ func (c *Client) ExecSupervised(ctx context.Context, cmd sandbox.Command, p sand
 // execSupervised runs a command under a supervisor, in the server.
 func (s *server) execSupervised(ctx context.Context, d *decoder, reply *encoder) error {
 	c, stdin := decodeCommand(d)
-	p := sandbox.Policy{Results: d.strings(), Sealed: d.strings(), Code: d.strings(), Free: d.strings(), Foreign: d.strings(), TestFiles: d.strings(), Loads: d.bool()}
+	p := sandbox.Policy{Results: d.strings(), Sealed: d.strings(), Code: d.strings(), Free: d.strings(), Foreign: d.strings(), TestFiles: d.strings(), Loads: d.bool(), HideSealed: d.bool(), Packages: d.bool()}
 	if err := d.end(); err != nil {
 		return err
 	}
@@ -91,6 +93,7 @@ func encodeSupervision(e *encoder, seen sandbox.Supervision) {
 	e.bool(seen.Ran)
 	e.bool(seen.Moved)
 	e.strings(seen.Loaded)
+	e.strings(seen.Changed)
 	e.strings(seen.Added)
 	e.strings(seen.Replaced)
 	e.bool(seen.Installed)
@@ -107,6 +110,9 @@ func decodeSupervision(d *decoder) sandbox.Supervision {
 	seen.Ran, seen.Moved = d.bool(), d.bool()
 	if seen.Loaded = d.strings(); len(seen.Loaded) == 0 {
 		seen.Loaded = nil
+	}
+	if seen.Changed = d.strings(); len(seen.Changed) == 0 {
+		seen.Changed = nil
 	}
 	seen.Added, seen.Replaced, seen.Installed = d.strings(), d.strings(), d.bool()
 	seen.Lost = d.bool()

@@ -24,12 +24,13 @@ func BenchmarkCommand(b *testing.B) {
 			require.NoError(b, exec.Command("bash", "-c", work).Run())
 		}
 	})
-	for name, loads := range map[string]bool{"supervised": false, "supervised with loads": true} {
+	for name, policy := range map[string]sandbox.Policy{"supervised": {}, "supervised with loads": {Loads: true}, "supervised with hidden tests": {HideSealed: true, Sealed: []string{b.TempDir()}}} {
 		b.Run(name, func(b *testing.B) {
 			self, err := os.Executable()
 			require.NoError(b, err)
 			for b.Loop() {
-				s, err := Start(sandbox.Policy{Results: []string{"/logs/verifier/reward.txt"}, Foreign: []string{"/app/"}, Loads: loads})
+				policy.Results, policy.Foreign = []string{"/logs/verifier/reward.txt"}, []string{"/app/"}
+				s, err := Start(policy)
 				require.NoError(b, err)
 				argv := s.Args(self, []string{"bash", "-c", work})
 				require.NoError(b, exec.Command(argv[0], argv[1:]...).Run())

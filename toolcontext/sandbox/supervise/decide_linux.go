@@ -25,13 +25,19 @@ func (s *Session) decide(n *notification, valid func() bool) unix.Errno {
 		return unix.ENOSYS
 	}
 	c, ok := a.calls[int(n.nr)]
-	tid := int(n.tid)
-	pid := leader(tid)
-	if !ok || pid == 0 {
+	if !ok {
 		return 0
 	}
-	who := s.lookUp(pid)
-	x := request{s: s, n: n, call: c, tid: tid, pid: pid, who: who, word: a.word, valid: valid}
+	x := request{s: s, n: n, call: c, tid: int(n.tid), word: a.word, valid: valid}
+	if c.op == opOpen && x.flags()&writeFlags == 0 && x.recall() {
+		x.noteRead()
+		return 0
+	}
+	if x.pid = leader(x.tid); x.pid == 0 {
+		return 0
+	}
+	who := s.lookUp(x.pid)
+	x.who = who
 	switch c.op {
 	case opOpen, opOpenHow, opCreate:
 		return x.open()
@@ -75,10 +81,14 @@ type request struct {
 	// unreadable says that an argument could not be read, which an untrusted process can
 	// bring about: its call is refused.
 	unreadable bool
+	text       string // the path of a call that recall recognised
 }
 
 // arg returns an argument.
 func (x *request) arg(i int) uint64 { return x.n.args[i] }
+
+// flags returns the flags of an opening with opOpen.
+func (x *request) flags() uint64 { return x.arg(x.call.flags) }
 
 // place resolves a path among the arguments; ok is false if the call fails by itself.
 func (x *request) place(dir, name int, follow bool) (p place, ok bool) {
@@ -104,7 +114,10 @@ func (x *request) place(dir, name int, follow bool) (p place, ok bool) {
 		target := atFD(x.tid, at) // AT_EMPTY_PATH
 		return place{path: target, exists: true}, target != ""
 	}
-	p, err = resolve(x.tid, atFD(x.tid, at), text, follow)
+	base := atFD(x.tid, at)
+	p, err = resolve(x.tid, base, text, follow)
+	// Too deep for the supervisor to follow, though the call itself may succeed.
+	x.unreadable = errors.Is(err, unix.ENAMETOOLONG) || base == "" && !path.IsAbs(text)
 	return p, err == nil
 }
 
@@ -113,7 +126,7 @@ func (x *request) open() unix.Errno {
 	flags := uint64(unix.O_WRONLY)
 	switch x.call.op {
 	case opOpen:
-		flags = x.arg(x.call.flags)
+		flags = x.flags()
 	case opOpenHow:
 		mem, err := openMemory(x.tid, x.word)
 		if err != nil {
@@ -130,67 +143,13 @@ func (x *request) open() unix.Errno {
 		flags = binary.NativeEndian.Uint64(how[:])
 	}
 	if flags&writeFlags == 0 && flags&unix.O_TMPFILE != unix.O_TMPFILE {
-		x.read()
-		return 0
+		return x.read(flags)
 	}
 	if flags&unix.O_TMPFILE == unix.O_TMPFILE {
 		return 0 // it has no name until it is linked
 	}
 	follow := flags&unix.O_NOFOLLOW == 0 && (flags&unix.O_CREAT == 0 || flags&unix.O_EXCL == 0)
 	return x.change(x.call.dir, x.call.path, follow)
-}
-
-// codeEndings are those of files that interpreters load as code.
-var codeEndings = []string{".so", ".js", ".mjs", ".cjs", ".node", ".rb", ".pl", ".pm", ".lua", ".php", ".R", ".jl", ".class", ".jar"}
-
-// read notes untrusted code that a trusted program loads. Python asks for the compiled
-// form of a module before it compiles it.
-func (x *request) read() {
-	if x.who.level != program {
-		return
-	}
-	mem, err := openMemory(x.tid, x.word)
-	if err != nil {
-		return
-	}
-	text, err := mem.text(x.arg(x.call.path))
-	mem.close()
-	if err != nil || !compiled(text) && !slices.Contains(codeEndings, path.Ext(text)) && !strings.Contains(path.Base(text), ".so.") {
-		return
-	}
-	if p, ok := x.place(x.call.dir, x.call.path, true); ok {
-		x.s.load(p)
-	} else if compiled(text) && path.IsAbs(text) {
-		x.s.load(place{path: text}) // there is no compiled form yet, nor its directory
-	}
-}
-
-// compiled says whether a path is that of a compiled Python module, or of one in the
-// making.
-func compiled(name string) bool {
-	return path.Base(path.Dir(name)) == "__pycache__" && strings.Contains(path.Base(name), ".pyc")
-}
-
-// load notes a foreign file that a trusted program loaded.
-func (s *Session) load(p place) {
-	name, exists := p.path, p.exists
-	if compiled(name) {
-		base, _, _ := strings.Cut(path.Base(name), ".")
-		name = path.Join(path.Dir(path.Dir(name)), base+".py")
-		_, err := os.Lstat(name)
-		exists = err == nil
-	}
-	if exists && s.isForeign(name) && len(s.loaded) < maxLoaded {
-		s.loaded[name] = true
-	}
-}
-
-// isForeign says whether a file may hold untrusted code.
-func (s *Session) isForeign(name string) bool {
-	if by, ok := s.made[name]; ok {
-		return by == untrusted
-	}
-	return s.foreign.has(name)
 }
 
 // change decides on a call that writes, makes, replaces or removes what a path names.
@@ -216,7 +175,7 @@ func (x *request) change(dir, name int, follow bool) unix.Errno {
 		if x.who.level == program && compiled(p.path) {
 			x.s.load(p)
 		}
-		x.s.changedByTrusted(p, x.who.level)
+		x.s.changedByTrusted(p, x.who)
 		return 0
 	}
 	if p.exists && x.harmless(p) {
@@ -226,11 +185,26 @@ func (x *request) change(dir, name int, follow bool) unix.Errno {
 		x.s.note(kind, p.path, x.pid)
 		return unix.EACCES
 	}
+	x.s.changedFixture(p, x.who)
 	if x.call.op != opRemove {
 		x.s.hazard(p, x.pid)
-		x.s.remember(p.path, untrusted)
+		x.s.remember(p, maker{untrusted, x.s.copied(p, x.who)})
 	}
 	return 0
+}
+
+// changedFixture notes files that the tests wrote and the agent's code then changed, and
+// which files the tests wrote.
+func (s *Session) changedFixture(p place, who *process) {
+	switch _, written := s.written[p.path]; {
+	case p.dir || below(p.path, "/dev") || below(p.path, "/proc"):
+	case !who.agent:
+		if len(s.written) < maxMade && (who.level != untrusted || !who.orphan) {
+			s.written[p.path] = struct{}{}
+		}
+	case written && p.exists && len(s.changed) < maxChanged:
+		s.changed[p.path] = struct{}{}
+	}
 }
 
 // unread answers a call with an argument that was not readable. The kernel fails with the
@@ -253,9 +227,17 @@ func (x *request) harmless(p place) bool {
 	return false
 }
 
-// remember notes who wrote a file last. A trusted process's file stays trusted.
-func (s *Session) remember(name string, by level) {
-	if _, ok := s.sealed[name]; !ok && slices.ContainsFunc(s.policy.Sealed, func(dir string) bool { return below(name, dir) }) {
+// maker is who wrote a file last.
+type maker struct {
+	by    level
+	agent bool // it runs the agent's code, or copied the file from the agent's
+}
+
+// remember notes who wrote a file last. A trusted process's file stays trusted until the
+// agent's code changes it.
+func (s *Session) remember(p place, m maker) {
+	name := p.path
+	if _, ok := s.sealed[name]; !ok && s.besideTests(name) {
 		at := name
 		if len(s.added) >= maxAdded {
 			at = path.Dir(name)
@@ -263,19 +245,21 @@ func (s *Session) remember(name string, by level) {
 		s.added[at] = struct{}{}
 	}
 	if len(s.made) >= maxMade {
-		s.lost = s.lost || s.made[name] != by
+		s.lost = s.lost || s.made[name].by != m.by
 		return
 	}
-	if by == untrusted && !s.foreign.has(name) {
-		if old, ok := s.made[name]; ok && old != untrusted {
+	if m.by == untrusted && !s.foreign.has(name) && !m.agent {
+		if old, ok := s.made[name]; ok && old.by != untrusted {
 			return
 		}
 	}
-	s.made[name] = by
+	m.agent = m.agent || p.exists && s.isAgents(name)
+	s.made[name] = m
 }
 
 // changedByTrusted notes what a trusted process writes.
-func (s *Session) changedByTrusted(p place, by level) {
+func (s *Session) changedByTrusted(p place, who *process) {
+	by := who.level
 	if _, ok := s.results[p.path]; ok {
 		s.writes++
 	}
@@ -283,6 +267,7 @@ func (s *Session) changedByTrusted(p place, by level) {
 		s.edits++
 	}
 	s.moved = s.moved || p.dir && (s.results.holds(p.path) || s.holdsSealed(p.path))
+	s.changedFixture(p, who)
 	if p.exists && s.foreign.has(p.path) {
 		return // the agent's file, whoever changes it
 	}
@@ -291,7 +276,7 @@ func (s *Session) changedByTrusted(p place, by level) {
 	} else if s.isCode(p.path) && len(s.replaced) < maxReplaced {
 		s.replaced[p.path] = struct{}{}
 	}
-	s.remember(p.path, by)
+	s.remember(p, maker{by, s.copied(p, who)})
 	if by == script && outputDir(p.path) {
 		s.outputs[p.path] = struct{}{}
 	}
@@ -314,7 +299,7 @@ func (s *Session) protected(p place, who *process) string {
 	if kind := s.ofCommand(name); kind != "" {
 		return kind
 	}
-	if by, ok := s.made[name]; ok && by != untrusted && s.besideResults(name) {
+	if m, ok := s.made[name]; ok && m.by != untrusted && s.besideResults(name) {
 		return sandbox.ActOutput
 	}
 	if _, ok := s.outputs[name]; ok && p.owner == 0 && !strings.Contains(who.given, path.Base(name)) { // not through a descriptor it was given
@@ -355,7 +340,7 @@ func (s *Session) besideResults(name string) bool {
 
 // isCode says whether programs and libraries are there.
 func (s *Session) isCode(name string) bool {
-	if strings.Contains(name, "/site-packages/") || strings.Contains(name, "/dist-packages/") || strings.Contains(name, "/node_modules/.bin/") {
+	if sandbox.InPackages(name) || strings.Contains(name, "/node_modules/.bin/") {
 		return true
 	}
 	return s.code.has(name) && !s.free.has(name)
@@ -372,14 +357,11 @@ func memoryOf(name string) (pid int, ok bool) {
 	return pid, err == nil
 }
 
-// startupFiles are read by Python whenever it starts.
-var startupFiles = []string{"sitecustomize.py", "usercustomize.py"}
-
 // hazard notes new files that act on trusted programs by being there.
 func (s *Session) hazard(p place, pid int) {
 	base := path.Base(p.path)
 	archive := base == "pyvenv.cfg" || path.Ext(base) == ".zip" // python311.zip comes before the library itself
-	if slices.Contains(startupFiles, base) || strings.HasSuffix(base, ".pth") || archive && s.isCode(p.path) {
+	if sandbox.StartsInterpreters(base) || strings.HasSuffix(base, ".pth") || archive && s.isCode(p.path) {
 		s.startup = append(s.startup, p.path)
 	}
 	for _, dir := range s.policy.Sealed {
@@ -452,28 +434,60 @@ func (x *request) bind() unix.Errno {
 		return unix.EACCES
 	}
 	x.s.hazard(p, x.pid)
-	x.s.remember(p.path, untrusted)
+	x.s.remember(p, maker{untrusted, x.who.agent})
 	return 0
 }
 
 // exec decides how far a process is trusted from now on.
 func (x *request) exec() unix.Errno {
-	if x.who.level == untrusted {
+	if x.who.level == untrusted && !x.s.policy.HideSealed {
 		return 0
 	}
 	p, ok := x.place(x.call.dir, x.call.path, true)
-	if !ok || !p.exists || p.dir {
+	if !ok {
+		return x.unread()
+	}
+	if !p.exists || p.dir {
 		return 0 // the call fails
 	}
+	interpreter := interpreterOf(p.path)
+	e := x.execution(p, interpreter)
+	if x.who.agent {
+		if errno := x.reads(p); errno != 0 || interpreter == "" {
+			return errno
+		}
+		return x.reads(e.resolve(interpreter))
+	}
+	x.s.forget(x.tid)
 	mem, err := openMemory(x.tid, x.word)
 	if err != nil {
 		return 0
 	}
-	argv := mem.list(x.arg(x.call.argv))
-	mem.close()
+	defer mem.close()
+	e.argv = mem.list(x.arg(x.call.argv), maxArgs)
+	first := x.s.first(p.path)
+	if x.who.level != untrusted {
+		x.enter(p, e, first)
+	}
+	x.who.executed, x.who.carries, x.who.sources = true, x.s.policy.HideSealed && e.carries(), nil
+	if first || !x.s.policy.HideSealed {
+		return 0
+	}
+	e.mixed = x.who.mixed
+	if x.who.mixed = e.mixed || e.mixes(); e.runsAgent() {
+		x.who.agent, x.who.level, x.s.ranAgent = true, untrusted, true
+		x.who.handed = x.s.handOver(mem.list(x.arg(x.call.argv), maxHanded), mem.list(x.arg(x.call.argv+1), maxHanded), e)
+		x.s.handed = append(x.s.handed, x.who.handed...)
+		x.s.mark(x.pid)
+	}
+	return 0
+}
+
+// execution describes the program that the process becomes, without its arguments.
+func (x *request) execution(p place, interpreter string) execution {
 	workdir := link(x.tid, "cwd")
-	e := execution{
-		file: p.path, argv: argv, workdir: workdir, script: beginsScript(p.path),
+	return execution{
+		file: p.path, workdir: workdir, script: interpreter != "",
 		resolve: func(name string) place {
 			found, err := resolve(x.tid, workdir, name, true)
 			if err != nil {
@@ -481,24 +495,39 @@ func (x *request) exec() unix.Errno {
 			}
 			return found
 		},
+		input:   func() string { return atFD(x.tid, 0) },
 		foreign: x.s.isForeign,
-		sealed:  func(name string) bool { _, ok := x.s.sealed[name]; return ok },
-		hooked:  x.s.hooked,
+		agents:  x.s.isAgents,
+		tests:   x.s.besideTests,
+		code:    x.s.isCode,
+		written: func(dir string) bool {
+			for name := range x.s.written {
+				if below(name, dir) {
+					return true
+				}
+			}
+			return false
+		},
+		sealed: func(name string) bool { _, ok := x.s.sealed[name]; return ok },
+		hooked: x.s.hooked,
 	}
+}
+
+// enter changes the level of a trusted process that becomes another program.
+func (x *request) enter(p place, e execution, first bool) {
 	next := e.next(x.who.level)
-	if x.s.first(p.path) {
+	if first {
 		next = script
 	}
 	if next == untrusted {
 		x.s.ran = x.s.ran || x.who.level != program && x.who.level != carrier || e.namesCode()
-		x.who.given = strings.Join(argv, "\x00")
+		x.who.given = strings.Join(e.argv, "\x00")
 	} else if kind, ok := kindOf(path.Base(p.path)); len(x.s.startup) > 0 && (ok && kind != "sh" || e.script) {
 		for _, name := range x.s.startup {
 			x.s.note(sandbox.ActStartup, name, x.pid)
 		}
 	}
 	x.who.level = next
-	return 0
 }
 
 // first says whether it is the command's own program, which the launcher becomes.
@@ -510,16 +539,24 @@ func (s *Session) first(string) bool {
 	return false
 }
 
-// beginsScript says whether a file begins with the name of an interpreter.
-func beginsScript(name string) bool {
-	f, err := os.Open(name)
+// interpreterOf returns the interpreter that a file names in its first line, "" for none.
+func interpreterOf(name string) string {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe without a writer would block
 	if err != nil {
-		return false
+		return ""
 	}
 	defer f.Close()
-	head := make([]byte, 2)
+	head := make([]byte, 256) // as much as the kernel reads
 	n, _ := f.Read(head)
-	return bytes.Equal(head[:n], []byte("#!"))
+	line, _, _ := bytes.Cut(head[:n], []byte{'\n'})
+	rest, ok := bytes.CutPrefix(line, []byte("#!"))
+	if !ok {
+		return ""
+	}
+	if words := bytes.Fields(rest); len(words) > 0 {
+		return string(words[0])
+	}
+	return "/" // a script all the same
 }
 
 // touch decides on signals, tracing and limits.
@@ -551,7 +588,7 @@ func (x *request) touch() unix.Errno {
 			return unix.EPERM
 		}
 	}
-	if target <= 0 || !x.s.trusted(target) {
+	if target <= 0 || !x.s.trusted(target) && !(kind == sandbox.ActTrace && x.who.agent && x.s.apart(target)) {
 		return 0
 	}
 	x.s.note(kind, describe(target), x.pid)

@@ -16,7 +16,7 @@ type numbers struct {
 	openat, openat2, unlinkat, mkdirat, mknodat, renameat, renameat2, linkat, symlinkat           int
 	execve, execveat, bind, socketcall, fcntl, fcntl64, ioctl                                     int
 	kill, tkill, tgkill, sigqueue, tgsigqueue, pidfdSignal                                        int
-	ptrace, vmWrite, pidfdGetfd, prlimit                                                          int
+	ptrace, vmRead, vmWrite, pidfdGetfd, prlimit                                                  int
 	mount, umount, moveMount, openTree, fsopen, fsmount, pivotRoot, unshare, setns, clone, clone3 int
 	ioUringSetup, ioUringEnter, ioUringRegister, openByHandle, processMadvise, mountSetattr       int
 }
@@ -42,7 +42,7 @@ func (n numbers) table() map[int]call {
 		n.execve: execCall(-1, 0, 1, -1), n.execveat: execCall(0, 1, 2, 4),
 		n.kill: pidCall(opKill, 0, 1), n.tkill: pidCall(opKill, 0, 1), n.tgkill: pidCall(opKill, 0, 2),
 		n.sigqueue: pidCall(opKill, 0, 1), n.tgsigqueue: pidCall(opKill, 0, 2), n.pidfdSignal: pidCall(opKillFD, 0, 1),
-		n.ptrace: pidCall(opTrace, 1, -1), n.vmWrite: pidCall(opTrace, 0, -1),
+		n.ptrace: pidCall(opTrace, 1, -1), n.vmRead: pidCall(opTrace, 0, -1), n.vmWrite: pidCall(opTrace, 0, -1),
 		n.prlimit: pidCall(opLimit, 0, -1),
 	}
 	for _, nr := range []int{n.pidfdGetfd, n.mount, n.umount, n.moveMount, n.openTree, n.fsopen, n.fsmount, n.pivotRoot, n.unshare, n.setns, n.openByHandle, n.processMadvise, n.mountSetattr} {
@@ -77,7 +77,7 @@ func native() numbers {
 		renameat: unix.SYS_RENAMEAT, renameat2: unix.SYS_RENAMEAT2, linkat: unix.SYS_LINKAT, symlinkat: unix.SYS_SYMLINKAT, truncate: unix.SYS_TRUNCATE,
 		execve: unix.SYS_EXECVE, execveat: unix.SYS_EXECVEAT, bind: unix.SYS_BIND, fcntl: unix.SYS_FCNTL, ioctl: unix.SYS_IOCTL,
 		kill: unix.SYS_KILL, tkill: unix.SYS_TKILL, tgkill: unix.SYS_TGKILL, sigqueue: unix.SYS_RT_SIGQUEUEINFO, tgsigqueue: unix.SYS_RT_TGSIGQUEUEINFO,
-		ptrace: unix.SYS_PTRACE, vmWrite: unix.SYS_PROCESS_VM_WRITEV, prlimit: unix.SYS_PRLIMIT64,
+		ptrace: unix.SYS_PTRACE, vmRead: unix.SYS_PROCESS_VM_READV, vmWrite: unix.SYS_PROCESS_VM_WRITEV, prlimit: unix.SYS_PRLIMIT64,
 		mount: unix.SYS_MOUNT, umount: unix.SYS_UMOUNT2, pivotRoot: unix.SYS_PIVOT_ROOT, unshare: unix.SYS_UNSHARE, setns: unix.SYS_SETNS, clone: unix.SYS_CLONE,
 		openByHandle: unix.SYS_OPEN_BY_HANDLE_AT,
 	}.newer()

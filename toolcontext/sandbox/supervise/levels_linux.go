@@ -91,6 +91,7 @@ type code struct {
 	files  []string // of code, as they were named
 	module string   // the name of a module
 	inline bool     // code among the arguments, or from standard input
+	input  bool     // code from standard input
 }
 
 // codeOf reads the arguments of an interpreter, its own name included.
@@ -126,7 +127,7 @@ func codeOf(kind string, argv []string) code {
 			return c
 		}
 	}
-	c.inline = true // from standard input
+	c.inline, c.input = true, true
 	return c
 }
 
@@ -137,11 +138,19 @@ type execution struct {
 	script bool // the file begins with #!
 	// resolve returns where a path among the arguments leads.
 	resolve func(name string) place
+	input   func() string // what standard input is
 	foreign func(name string) bool
+	agents  func(name string) bool // the agent's own code is there
+	tests   func(name string) bool // it is below what is sealed, or that itself
+	code    func(name string) bool // programs and libraries are there
+	written func(dir string) bool  // the tests wrote something below
 	sealed  func(name string) bool
 	// hooked says that package managers may run programs that are not of the image.
 	hooked  bool
 	workdir string
+	// mixed says that it is started by a compiler or builder that works on files of the
+	// tests, too.
+	mixed bool
 }
 
 // next returns the level of a process of level from after it has become another program.
@@ -199,31 +208,41 @@ func (x execution) shell() level {
 			return program // an applet
 		}
 	}
-	c := codeOf("sh", x.argv)
-	if slices.ContainsFunc(c.files, x.namesForeign) {
+	if x.interprets("sh", x.foreign) {
 		return untrusted
 	}
 	return script
 }
 
 func (x execution) interpreted(kind string) level {
-	c := codeOf(kind, x.argv)
-	if slices.ContainsFunc(c.files, x.namesForeign) {
+	if x.interprets(kind, x.foreign) {
 		return untrusted
-	}
-	if c.module != "" {
-		top, _, _ := strings.Cut(c.module, ".")
-		for _, name := range []string{top, top + ".py"} {
-			if p := x.resolve(name); p.exists && x.foreign(p.path) {
-				return untrusted
-			}
-		}
 	}
 	return program
 }
 
+// interprets says whether an interpreter runs code for which is holds: a file, a module
+// or its standard input.
+func (x execution) interprets(kind string, is func(name string) bool) bool {
+	c := codeOf(kind, x.argv)
+	if slices.ContainsFunc(c.files, func(arg string) bool { return x.names(arg, is) }) || c.input && is(x.input()) {
+		return true
+	}
+	if c.module == "" {
+		return false
+	}
+	top, _, _ := strings.Cut(c.module, ".")
+	return slices.ContainsFunc([]string{top, top + ".py"}, func(name string) bool {
+		p := x.resolve(name)
+		return p.exists && is(p.path)
+	})
+}
+
 // namesForeign says whether an argument is the path of something foreign.
-func (x execution) namesForeign(arg string) bool {
+func (x execution) namesForeign(arg string) bool { return x.names(arg, x.foreign) }
+
+// names says whether an argument is the path of something for which is holds.
+func (x execution) names(arg string, is func(name string) bool) bool {
 	if _, value, ok := strings.Cut(arg, "="); ok && strings.HasPrefix(arg, "-") {
 		arg = value
 	}
@@ -231,5 +250,104 @@ func (x execution) namesForeign(arg string) bool {
 		return false
 	}
 	p := x.resolve(arg)
-	return p.exists && x.foreign(p.path)
+	return p.exists && is(p.path)
+}
+
+// testRunners run code of the tests, wherever they were installed.
+var testRunners = []string{
+	"pytest", "py.test", "unittest", "nose2", "tox", "nox", "jest", "vitest", "mocha", "ava", "tap", "jasmine", "karma", "cypress", "playwright", "bats", "rspec", "minitest",
+	"phpunit", "prove", "busted", "ctest", "gotestsum",
+}
+
+// runtimes run code of files among their arguments.
+var runtimes = []string{
+	"java", "mono", "scala", "kotlin", "groovy", "erl", "escript", "elixir", "ocaml", "ocamlrun", "racket", "guile", "sbcl", "clisp", "ecl", "awk", "gawk", "mawk", "tclsh", "wish",
+	"expect", "octave", "swipl", "gforth", "runhaskell", "runghc", "lli", "wasmtime", "wasmer", "wine", "qemu-x86_64", "qemu-aarch64", "qemu-arm", "qemu-riscv64", "qemu-i386",
+}
+
+// runsAgent says whether a process runs the agent's code from now on: the program is the
+// agent's, or is told to work on files of the agent's and on none of the tests'. Code of
+// the agent's that tests load into their own process is not meant.
+func (x execution) runsAgent() bool {
+	base := path.Base(x.file)
+	args := x.argv[min(1, len(x.argv)):]
+	kind, interprets := kindOf(base)
+	switch {
+	case slices.Contains(testRunners, base):
+		return false
+	case interprets:
+		return x.interpretsAgent(kind)
+	case x.agents(x.file):
+		return !slices.Contains(launchers, base) && !slices.Contains(plainTools, base) || !x.code(x.file)
+	case slices.Contains(launchers, base), slices.Contains(plainTools, base), slices.Contains(installers, base):
+		return false
+	case slices.Contains(runtimes, base):
+		return x.runtimeOfAgent(args)
+	case x.mixed || x.mixes():
+		return false
+	case slices.Contains(builders, base):
+		return x.agents(x.workdir) || slices.ContainsFunc(args, x.namesAgents)
+	}
+	// Compilers and the like. Other programs than those of the system belong to the tests.
+	return x.code(x.file) && !x.script && slices.ContainsFunc(args, x.namesAgents)
+}
+
+// mixes says whether a compiler or builder works on files of the tests, too.
+func (x execution) mixes() bool {
+	base := path.Base(x.file)
+	if _, interprets := kindOf(base); interprets || slices.Contains(launchers, base) || slices.Contains(plainTools, base) || slices.Contains(testRunners, base) || !x.code(x.file) {
+		return false
+	}
+	return x.tests(x.workdir) || slices.ContainsFunc(x.argv[min(1, len(x.argv)):], func(arg string) bool { return x.names(arg, x.tests) }) ||
+		slices.Contains(builders, base) && x.written(x.workdir)
+}
+
+func (x execution) interpretsAgent(kind string) bool {
+	c := codeOf(kind, x.argv)
+	switch {
+	case slices.ContainsFunc(c.files, func(f string) bool { return slices.Contains(testRunners, path.Base(f)) }):
+		return false
+	case x.interprets(kind, x.agents):
+		return true
+	}
+	// Interpreters are often installed by agents.
+	installed := x.code(x.file) || path.Base(path.Dir(x.file)) == "bin"
+	return x.agents(x.file) && !installed && !slices.ContainsFunc(c.files, func(arg string) bool { return x.names(arg, x.tests) })
+}
+
+// runtimeOfAgent says whether the arguments of a runtime name code of the agent's and none
+// of the tests'.
+func (x execution) runtimeOfAgent(args []string) bool {
+	found := false
+	for _, arg := range args {
+		for _, name := range strings.FieldsFunc(arg, func(r rune) bool { return strings.ContainsRune(":;,=", r) }) {
+			if len(name) > maxPath {
+				continue
+			}
+			p := x.resolve(name)
+			code := p.dir || slices.Contains(codeEndings, path.Ext(p.path))
+			if code && x.tests(p.path) {
+				return false
+			}
+			class := x.resolve(name + ".class")
+			found = found || p.exists && x.agents(p.path) || class.exists && x.agents(class.path)
+		}
+	}
+	return found
+}
+
+func (x execution) namesAgents(arg string) bool { return x.names(arg, x.agents) }
+
+// copiers have their target as their last argument.
+var copiers = []string{"cp", "mv", "ln"}
+
+// carries says whether a plain tool is given files of the agent's, so that what it writes
+// may be copies of them.
+func (x execution) carries() bool {
+	base := path.Base(x.file)
+	args := x.argv[min(1, len(x.argv)):]
+	if slices.Contains(copiers, base) {
+		args = args[:max(0, len(args)-1)]
+	}
+	return slices.Contains(plainTools, base) && slices.ContainsFunc(args, x.namesAgents)
 }

@@ -18,6 +18,8 @@ const (
 	maxPath  = 4096
 	maxArgs  = 256
 	maxLinks = 40
+	// maxHanded bounds the arguments and variables in which files of the tests are looked for.
+	maxHanded = 20_000
 )
 
 // memory reads the memory of a thread that waits for an answer.
@@ -58,11 +60,11 @@ func (m memory) text(at uint64) (string, error) {
 	return "", unix.ENAMETOOLONG
 }
 
-// list reads an array of strings that ends with a null pointer, cut to maxArgs.
-func (m memory) list(at uint64) []string {
+// list reads an array of strings that ends with a null pointer, cut to limit.
+func (m memory) list(at uint64, limit int) []string {
 	var out []string
 	var buf [8]byte
-	for ; at != 0 && len(out) < maxArgs; at += uint64(m.word) {
+	for ; at != 0 && len(out) < limit; at += uint64(m.word) {
 		if n, err := unix.Pread(m.fd, buf[:m.word], int64(at)); err != nil || n != m.word {
 			break
 		}
@@ -89,7 +91,16 @@ type place struct {
 	dir    bool
 	links  []string // links that lead there, outside /proc
 	owner  int      // the process of a descriptor in /proc that leads there; 0 for none
+	file   fileID   // which file it is
+	// descriptor says that it is what the descriptor of owner stands for, not something
+	// below that.
+	descriptor bool
 }
+
+// fileID tells files apart that may have several names.
+type fileID struct{ device, inode uint64 }
+
+func idOf(st *unix.Stat_t) fileID { return fileID{st.Dev, st.Ino} }
 
 // atFD returns the directory a descriptor stands for; AT_FDCWD is the working directory.
 func atFD(tid int, fd int32) string {
@@ -111,8 +122,8 @@ func link(tid int, name string) string {
 // follow, a link at its end is followed too.
 func resolve(tid int, dir, name string, follow bool) (p place, err error) {
 	var followed []string
-	owner := 0
-	defer func() { p.links, p.owner = followed, owner }()
+	owner, direct := 0, false
+	defer func() { p.links, p.owner, p.descriptor = followed, owner, direct }()
 	root := link(tid, "root")
 	if root == "" {
 		return place{}, unix.ESRCH
@@ -152,7 +163,7 @@ func resolve(tid int, dir, name string, follow bool) (p place, err error) {
 		if st.Mode&unix.S_IFMT != unix.S_IFLNK || last && !follow {
 			at = next
 			if last {
-				return place{path: at, exists: true, dir: st.Mode&unix.S_IFMT == unix.S_IFDIR}, nil
+				return place{path: at, exists: true, dir: st.Mode&unix.S_IFMT == unix.S_IFDIR, file: idOf(&st)}, nil
 			}
 			continue
 		}
@@ -164,7 +175,7 @@ func resolve(tid int, dir, name string, follow bool) (p place, err error) {
 			return place{}, err
 		}
 		if pid, ok := descriptorOf(next); ok {
-			owner = pid
+			owner, direct = pid, last
 		} else if !strings.HasPrefix(next, "/proc/") {
 			followed = append(followed, next)
 		}
@@ -179,11 +190,11 @@ func resolve(tid int, dir, name string, follow bool) (p place, err error) {
 		}
 		todo = append(strings.Split(target, "/"), todo...)
 	}
-	info, err := os.Lstat(at)
-	if err != nil {
+	var st unix.Stat_t
+	if err := unix.Lstat(at, &st); err != nil {
 		return place{}, err
 	}
-	return place{path: at, exists: true, dir: info.IsDir()}, nil
+	return place{path: at, exists: true, dir: st.Mode&unix.S_IFMT == unix.S_IFDIR, file: idOf(&st)}, nil
 }
 
 // descriptorOf returns the process that has the descriptor which a link of /proc stands for.

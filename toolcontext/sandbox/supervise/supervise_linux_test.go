@@ -23,8 +23,9 @@ func TestMain(m *testing.M) {
 
 // bench is a directory with tests, results and the work of an agent.
 type bench struct {
-	t    *testing.T
-	root string
+	t        *testing.T
+	root     string
+	readable bool // the tests are not hidden from the agent's code
 }
 
 func newBench(t *testing.T) *bench {
@@ -36,7 +37,7 @@ func newBench(t *testing.T) *bench {
 	}
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	b := &bench{t, root}
+	b := &bench{t: t, root: root}
 	for _, dir := range []string{"tests", "results", "app", "lib"} {
 		require.NoError(t, os.Mkdir(b.path(dir), 0o755))
 	}
@@ -63,8 +64,8 @@ func (b *bench) run() (output string, seen sandbox.Supervision) {
 	b.t.Helper()
 	s, err := Start(sandbox.Policy{
 		Results: []string{b.path("results/reward.txt"), b.path("results/reward.json")},
-		Sealed:  []string{b.path("tests")}, Code: []string{b.path("lib")}, Foreign: []string{b.path("app") + "/"},
-		TestFiles: []string{"conftest.py"},
+		Sealed:  []string{b.path("tests")}, Code: []string{b.path("lib"), "/usr"}, Foreign: []string{b.path("app") + "/"},
+		TestFiles: []string{"conftest.py"}, HideSealed: !b.readable,
 	})
 	require.NoError(b.t, err)
 	self, err := os.Executable()

@@ -35,6 +35,7 @@ const (
 	maxProcesses = 50_000
 	maxAdded     = 2_000
 	maxReplaced  = 5_000
+	maxChanged   = 50
 )
 
 // launchLimit bounds the wait for the launcher after the command has ended.
@@ -48,7 +49,9 @@ type Session struct {
 	free    pathSet
 	foreign foreignSet
 	sealed  pathSet // what Sealed held at the start, files and directories
-	hooked  bool    // package managers may run untrusted programs
+	// sealedFiles are the regular files among them.
+	sealedFiles map[fileID]struct{}
+	hooked      bool // package managers may run untrusted programs
 
 	name     string // of the socket
 	socket   *net.UnixListener
@@ -58,7 +61,14 @@ type Session struct {
 	// Only the loop uses what follows until it has finished.
 	arch     map[uint32]*architecture
 	procs    map[int]*process
-	made     map[string]level // files made or written while the command ran
+	made     map[string]maker // files made or written while the command ran
+	written  pathSet          // files that processes wrote which don't run the agent's code
+	changed  pathSet          // those of written that the agent's code changed
+	recalled map[int]recalled // by thread
+	handed   handed           // to all processes that run the agent's code
+	limit    uint64           // the command's markLimit
+	ranAgent bool             // the agent's code was started
+	unmarked bool             // a process that runs it could not be marked
 	outputs  pathSet          // files in which the script keeps its results
 	added    pathSet          // new files below what is sealed; directories where there are many
 	replaced pathSet          // programs and libraries that trusted processes wrote
@@ -82,6 +92,14 @@ type process struct {
 	// given is what a trusted process passed to the untrusted program that this process
 	// runs, or descends from: its arguments, joined with NUL bytes.
 	given string
+	// agent says that the process runs the agent's code, or descends from one that does.
+	agent    bool
+	handed   handed          // what of the tests it may read all the same
+	orphan   bool            // its parent had ended when it was first seen
+	executed bool            // it has become another program since it was made
+	carries  bool            // it runs a plain tool that was given files of the agent's
+	mixed    bool            // a compiler or builder that works on files of the tests, or started by one
+	sources  map[string]bool // names of the agent's files that it has read
 }
 
 // Start makes a session for one command. Its error wraps sandbox.ErrUnsupported if the
@@ -92,14 +110,14 @@ func Start(p sandbox.Policy) (*Session, error) {
 	}
 	s := &Session{
 		policy: p, results: newPathSet(p.Results), code: newPathSet(p.Code), free: newPathSet(p.Free), foreign: newForeignSet(p.Foreign), sealed: pathSet{},
-		arch: map[uint32]*architecture{}, procs: map[int]*process{}, made: map[string]level{}, outputs: pathSet{}, added: pathSet{}, replaced: pathSet{}, loaded: map[string]bool{},
+		arch: map[uint32]*architecture{}, procs: map[int]*process{}, made: map[string]maker{}, written: pathSet{}, changed: pathSet{}, recalled: map[int]recalled{}, sealedFiles: map[fileID]struct{}{}, outputs: pathSet{}, added: pathSet{}, replaced: pathSet{}, loaded: map[string]bool{},
 	}
 	for _, a := range architectures() {
 		s.arch[a.audit] = &a
 	}
 	s.hooked = slices.ContainsFunc(installerConfigs, s.foreign.holds)
 	for _, dir := range p.Sealed {
-		err := filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) && name != dir {
 				return nil // another process has removed it meanwhile
 			}
@@ -110,6 +128,10 @@ func Start(p sandbox.Policy) (*Session, error) {
 				return fmt.Errorf("more than %d files", maxSealed)
 			}
 			s.sealed[name] = struct{}{}
+			var st unix.Stat_t
+			if d.Type().IsRegular() && unix.Lstat(name, &st) == nil {
+				s.sealedFiles[idOf(&st)] = struct{}{}
+			}
 			return nil
 		})
 		if err != nil {
@@ -151,7 +173,7 @@ func supported() error {
 // Args returns the command that starts the launcher, which becomes argv.
 func (s *Session) Args(self string, argv []string) []string {
 	args := []string{self, Word, s.name}
-	if s.policy.Loads {
+	if s.policy.Loads || s.policy.HideSealed {
 		args = append(args, flagReads)
 	}
 	return append(append(args, flagEnd, argv[0]), argv...)
@@ -171,6 +193,10 @@ func (s *Session) End() (sandbox.Supervision, error) {
 		seen.Loaded = append(seen.Loaded, name)
 	}
 	slices.Sort(seen.Loaded)
+	for tid := range s.recalled {
+		s.forget(tid)
+	}
+	seen.Changed = slices.Sorted(maps.Keys(s.changed))
 	seen.Added = slices.Sorted(maps.Keys(s.added))
 	if seen.Replaced = slices.Sorted(maps.Keys(s.replaced)); len(seen.Replaced) >= maxReplaced {
 		seen.Replaced, seen.Installed = nil, true
@@ -260,6 +286,10 @@ func (s *Session) greet(conn *net.UnixConn) (int, error) {
 	}
 	unix.CloseOnExec(fds[0])
 	s.procs[pid] = &process{start: st.start, level: script}
+	var limit unix.Rlimit
+	if unix.Prlimit(pid, markLimit, nil, &limit) == nil {
+		s.limit = limit.Max
+	}
 	return fds[0], nil
 }
 
@@ -367,7 +397,7 @@ func leader(tid int) int {
 func (s *Session) lookUp(pid int) *process {
 	var chain []int
 	var starts []uint64
-	found := process{level: untrusted}
+	found := process{level: untrusted, orphan: true, handed: s.handed}
 	for range 1000 {
 		st, ok := readStat(pid)
 		if !ok {
@@ -390,7 +420,10 @@ func (s *Session) lookUp(pid int) *process {
 	}
 	p := &found
 	for i := range slices.Backward(chain) {
-		p = &process{start: starts[i], level: found.level, given: found.given}
+		p = &process{start: starts[i], level: found.level, given: found.given, orphan: found.orphan, carries: found.carries, mixed: found.mixed, sources: maps.Clone(found.sources)}
+		if p.agent = s.inherits(chain[i], &found); p.agent {
+			p.level, p.handed = untrusted, found.handed
+		}
 		s.procs[chain[i]] = p
 	}
 	return p
