@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // ReasoningFormat is how a family of models marks its reasoning. It comes from
@@ -171,7 +173,7 @@ func unknownName(what, name string, names []string, absent map[string]string) *U
 		return &UnknownError{Name: name, message: fmt.Sprintf("there is no %s %q: %s", what, name, why)}
 	}
 	hint := ""
-	if near := nearest(name, names); near != "" {
+	if near := textutil.Nearest(name, names); near != "" {
 		hint = fmt.Sprintf(", did you mean %q?", near)
 	}
 	return &UnknownError{Name: name, message: fmt.Sprintf("unknown %s %q%s (available: %s)", what, name, hint, strings.Join(names, ", "))}

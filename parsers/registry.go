@@ -2,7 +2,6 @@ package parsers
 
 import (
 	"io"
-	"strings"
 )
 
 // Format is one tool-call format: how it is read and how it is written. Formats
@@ -124,37 +123,3 @@ type UnknownError struct {
 
 // Error lists the names there are and the one that was probably meant.
 func (e *UnknownError) Error() string { return e.message }
-
-// nearest returns the candidate that takes the fewest edits to reach from name,
-// or "" when none is near.
-func nearest(name string, candidates []string) string {
-	best, bestDistance := "", len(name)/2+1
-	for _, c := range candidates {
-		if d := editDistance(strings.ToLower(strings.ReplaceAll(name, "-", "_")), c); d < bestDistance {
-			best, bestDistance = c, d
-		}
-	}
-	return best
-}
-
-// editDistance counts the insertions, deletions and replacements of bytes that
-// turn a into b.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diagonal
-			if a[i-1] != b[j-1] {
-				cost++
-			}
-			diagonal = row[j]
-			row[j] = min(cost, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
-}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // Result is what a tool answered to one call.
@@ -30,7 +32,7 @@ func (f *Format) Render(content string, calls []Call, tools []Tool) (string, err
 			return "", fmt.Errorf("render call %d as %s: the name %q is empty or has white space around it", i, f.name, c.Name)
 		}
 		if !isJSONObject(c.Arguments) {
-			return "", fmt.Errorf("render call %d to %s as %s: the arguments are not a JSON object: %s", i, c.Name, f.name, excerpt(c.Arguments))
+			return "", fmt.Errorf("render call %d to %s as %s: the arguments are not a JSON object: %s", i, c.Name, f.name, textutil.Quote(c.Arguments, 200))
 		}
 	}
 	if len(calls) == 0 {
@@ -76,14 +78,14 @@ func (f *Format) verify(text, content string, calls []Call, tools []Tool) error 
 		back = *got.Content
 	}
 	if back != content {
-		return fmt.Errorf("the content would be read back as %s", excerpt(back))
+		return fmt.Errorf("the content would be read back as %s", textutil.Quote(back, 200))
 	}
 	for i, c := range got.Calls {
 		if c.Name != calls[i].Name {
 			return fmt.Errorf("the name of call %d would be read back as %q", i, c.Name)
 		}
 		if c.Truncated || c.InvalidArguments || !f.sameArguments(c.Arguments, calls[i].Arguments) {
-			return fmt.Errorf("the arguments of call %d to %s would be read back as %s", i, c.Name, excerpt(c.Arguments))
+			return fmt.Errorf("the arguments of call %d to %s would be read back as %s", i, c.Name, textutil.Quote(c.Arguments, 200))
 		}
 	}
 	return nil
@@ -104,15 +106,6 @@ func (f *Format) sameArguments(a, b string) bool {
 		return b.String()
 	}
 	return flat(a) == flat(b)
-}
-
-// excerpt shortens text for a message.
-func excerpt(text string) string {
-	const limit = 200
-	if len(text) > limit {
-		text = text[:wholeRunes(text[:limit], 0, limit)] + "…"
-	}
-	return fmt.Sprintf("%q", text)
 }
 
 // jsonValueText writes a value as text the way templates with "tojson if not a

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // toolJSON is one tool the ways people write it: as OpenAI's requests do, with
@@ -49,7 +51,7 @@ func DecodeTools(data []byte) ([]Tool, error) {
 		case t.Name == "":
 			return nil, fmt.Errorf("decode tools: tool %d has no name", i)
 		case schema != nil && string(schema) != "null" && !isJSONObject(string(schema)):
-			return nil, fmt.Errorf("decode tools: the parameters of tool %d (%s) are not a JSON schema object: %s", i, t.Name, excerpt(string(schema)))
+			return nil, fmt.Errorf("decode tools: the parameters of tool %d (%s) are not a JSON schema object: %s", i, t.Name, textutil.Quote(string(schema), 200))
 		}
 		tools[i] = Tool{Name: t.Name, Description: t.Description, Parameters: schema}
 	}

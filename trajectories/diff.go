@@ -6,11 +6,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // ConfigDigest returns the digest ("sha256:…") of a resolved config: of its JSON
@@ -70,7 +70,7 @@ func diffValues(path string, before, after gjson.Result, lines *[]string) {
 	default:
 		a, b := shown(before), shown(after)
 		if a != b {
-			*lines = append(*lines, path+": "+shorten(a)+" -> "+shorten(b))
+			*lines = append(*lines, path+": "+textutil.Shorten(a, 80)+" -> "+textutil.Shorten(b, 80))
 		}
 	}
 }
@@ -110,18 +110,6 @@ func shown(v gjson.Result) string {
 		return v.Raw
 	}
 	return buf.String()
-}
-
-func shorten(s string) string {
-	const limit = 80
-	if len(s) <= limit {
-		return s
-	}
-	cut := limit
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
 }
 
 // toolsByName turns the list of a request's "tools" field into an object by tool

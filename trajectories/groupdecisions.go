@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // decisionsFile says what became of the groups that were not kept whole.
@@ -268,9 +270,9 @@ func decodeDecision(line []byte) (GroupDecision, error) {
 	step, kept, reason := v.Get("step"), v.Get("kept"), strings.Clone(v.Get("reason").String())
 	switch {
 	case step.Type != gjson.Number || step.Num < 0 || step.Num != float64(step.Int()):
-		return GroupDecision{}, fmt.Errorf("the step is %s, not a number from 0", shorten(shown(step)))
+		return GroupDecision{}, fmt.Errorf("the step is %s, not a number from 0", textutil.Shorten(shown(step), 80))
 	case !kept.IsBool():
-		return GroupDecision{}, fmt.Errorf("kept is %s, not true or false", shorten(shown(kept)))
+		return GroupDecision{}, fmt.Errorf("kept is %s, not true or false", textutil.Shorten(shown(kept), 80))
 	case !kept.Bool() && reason == "":
 		return GroupDecision{}, errors.New("a group was dropped without a reason")
 	}

@@ -162,7 +162,7 @@ func TestConfigsAreComparedSettingBySetting(t *testing.T) {
 		"lists of values":           {`{"a":[1,2]}`, `{"a":[1, 3]}`, []string{"a: [1,2] -> [1,3]"}},
 		"lists of objects":          {`{"s":[{"u":1},{"u":2}]}`, `{"s":[{"u":1}]}`, []string{`s.1: {"u":2} -> (not set)`}},
 		"other types":               {`{"a":[1]}`, `{"a":{"b":1}}`, []string{`a: [1] -> {"b":1}`}},
-		"long values are cut":       {`{"a":1}`, `{"a":"` + strings.Repeat("é", 100) + `"}`, []string{`a: 1 -> "` + strings.Repeat("é", 39) + "…"}},
+		"long values are cut":       {`{"a":1}`, `{"a":"` + strings.Repeat("é", 100) + `"}`, []string{`a: 1 -> "` + strings.Repeat("é", 79) + "…"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, DiffConfigs(json.RawMessage(c.before), json.RawMessage(c.after)))

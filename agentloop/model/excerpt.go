@@ -4,8 +4,9 @@ import (
 	"html"
 	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // excerptRunes is how much of what a server sent an error shows.
@@ -17,7 +18,7 @@ func (t *target) excerpt(text string) string {
 	if len(text) > 16<<10 {
 		text = text[:16<<10] // a secret that is cut here is recognised by its beginning
 	}
-	return t.shorten(foldSpace(t.redact(text)), excerptRunes)
+	return textutil.Shorten(textutil.Line(t.redact(text)), excerptRunes)
 }
 
 // excerptEnd quotes the last characters of a cut body.
@@ -31,33 +32,12 @@ func (t *target) excerptEnd(raw []byte) string {
 	if cut {
 		text = text[min(margin, len(text)):] // may begin inside of a secret
 	}
-	text = foldSpace(text)
+	text = textutil.Line(text)
 	if utf8.RuneCountInString(text) > keep {
 		runes := []rune(text[max(0, len(text)-4*keep):])
 		text = "…" + string(runes[max(0, len(runes)-keep):])
 	}
 	return "\"" + text + "\""
-}
-
-func (t *target) shorten(text string, runes int) string {
-	if len(text) <= runes {
-		return text
-	}
-	n := 0
-	for i := range text {
-		if n == runes {
-			return text[:i] + "…"
-		}
-		n++
-	}
-	return text
-}
-
-// foldSpace makes runs of white space and control characters one space.
-func foldSpace(text string) string {
-	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.IsControl(r)
-	}), " ")
 }
 
 var (
@@ -70,8 +50,8 @@ func pageText(raw []byte) string {
 	page := string(raw)
 	title := titleElement.FindStringSubmatch(page)
 	if title != nil && strings.TrimSpace(title[1]) != "" {
-		return html.UnescapeString(foldSpace(title[1]))
+		return html.UnescapeString(textutil.Line(title[1]))
 	}
 	page = markup.ReplaceAllString(page, " ")
-	return html.UnescapeString(foldSpace(page))
+	return html.UnescapeString(textutil.Line(page))
 }

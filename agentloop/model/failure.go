@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/internal/textutil"
 	"github.com/tidwall/gjson"
 )
 
@@ -183,7 +184,7 @@ func (t *target) describe(e *Error, body gjson.Result, status int) {
 	}
 	for _, key := range []string{"code", "type", "status"} {
 		if v := inner.Get(key); v.Type == gjson.String && v.Str != "" {
-			e.Code = t.shorten(t.redact(v.Str), 80)
+			e.Code = textutil.Shorten(t.redact(v.Str), 80)
 			break
 		}
 	}
@@ -199,7 +200,7 @@ func (t *target) describe(e *Error, body gjson.Result, status int) {
 		e.Message += " (" + e.Code + ")"
 	}
 	// The whole text decides, not the excerpt: the telling words may come late.
-	words := strings.ToLower(t.shorten(message, 8<<10) + " " + inner.Get("code").String() + " " + inner.Get("type").String() + " " + inner.Get("status").String())
+	words := strings.ToLower(textutil.Shorten(message, 8<<10) + " " + inner.Get("code").String() + " " + inner.Get("type").String() + " " + inner.Get("status").String())
 	e.Kind = classify(status, words)
 }
 

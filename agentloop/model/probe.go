@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/internal/textutil"
 	"github.com/tidwall/gjson"
 )
 
@@ -82,7 +83,7 @@ func Probe(ctx context.Context, s Server) error {
 	near := nearest(names, s.Model, 3)
 	quoted := make([]string, len(near))
 	for i, name := range near {
-		quoted[i] = strconv.Quote(t.shorten(t.redact(name), 100))
+		quoted[i] = strconv.Quote(textutil.Shorten(t.redact(name), 100))
 	}
 	e.Hint = "check model_name; "
 	if len(near) == len(names) {
@@ -145,51 +146,15 @@ func plainName(name string) string {
 // nearest returns the names most like the wanted one, best first.
 func nearest(names []string, want string, n int) []string {
 	want = plainName(want)
-	type scored struct {
-		name  string
-		score int
-	}
-	ranked := make([]scored, 0, len(names))
-	for _, name := range names {
-		plain := plainName(name)
-		score := distance(want, plain)
-		_, last, slash := strings.Cut(plain, "/")
-		if slash { // "org/name": the organisation is often left out or another
-			score = min(score, distance(want, last)+1)
+	return textutil.Rank(names, n, func(name string) int {
+		name = plainName(name)
+		d := textutil.Distance(want, name)
+		if _, last, slash := strings.Cut(name, "/"); slash { // "org/name": the organisation is often left out or another
+			d = min(d, textutil.Distance(want, last)+1)
 		}
-		if strings.Contains(plain, want) || strings.Contains(want, plain) {
-			score /= 4
+		if strings.Contains(name, want) || strings.Contains(want, name) {
+			d /= 4
 		}
-		ranked = append(ranked, scored{name, score})
-	}
-	slices.SortStableFunc(ranked, func(a, b scored) int { return a.score - b.score })
-	var near []string
-	for _, r := range ranked[:min(n, len(ranked))] {
-		near = append(near, r.name)
-	}
-	return near
-}
-
-// distance is the Levenshtein distance of two names, in bytes. Very long names
-// are compared by their beginnings.
-func distance(a, b string) int {
-	const longest = 200
-	a, b = a[:min(len(a), longest)], b[:min(len(b), longest)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+		return d
+	})
 }

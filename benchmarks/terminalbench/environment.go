@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
 	"github.com/hermes-env/hermes-env/env/dataset/harbor"
+	"github.com/hermes-env/hermes-env/internal/textutil"
 	"github.com/hermes-env/hermes-env/toolcontext"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
@@ -248,7 +249,7 @@ func runSetup(ctx context.Context, box sandbox.Sandbox, c sandbox.Command, what 
 	case r.Cancelled:
 		return context.Cause(ctx)
 	case r.ExitCode != 0:
-		return infra("run "+what, fmt.Errorf("exit code %d: %s", r.ExitCode, excerpt(r.String())))
+		return infra("run "+what, fmt.Errorf("exit code %d: %s", r.ExitCode, textutil.Quote(r.String(), 60)))
 	}
 	return nil
 }
@@ -271,7 +272,7 @@ func awaitHealthy(ctx context.Context, box sandbox.Sandbox, h *sandbox.Healthche
 		if !early {
 			pause = h.Interval
 			if failures++; failures >= max(1, h.Retries) {
-				return infra("wait for the step's health check", fmt.Errorf("it failed %d times, at last with exit code %d: %s", failures, r.ExitCode, excerpt(r.String())))
+				return infra("wait for the step's health check", fmt.Errorf("it failed %d times, at last with exit code %d: %s", failures, r.ExitCode, textutil.Quote(r.String(), 60)))
 			}
 		}
 		select {

@@ -1,13 +1,13 @@
 package terminalbench
 
 import (
-	"cmp"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // selection is which tasks of a dataset are run.
@@ -79,49 +79,19 @@ func matches(pattern, name string) bool {
 
 // hint names the few that are nearest to a word; "" when none is.
 func hint(word string, have []string) string {
-	type near struct {
-		name     string
-		distance int
-	}
-	var list []near
 	plain := strings.ToLower(strings.Trim(word, "*?"))
-	for _, name := range have {
-		d := distance(plain, strings.ToLower(name))
-		if plain != "" && (d <= 1+len(plain)/4 || strings.Contains(strings.ToLower(name), plain) || strings.Contains(plain, strings.ToLower(name)) && name != "") {
-			list = append(list, near{name, d})
+	near := textutil.Rank(have, 3, func(name string) int {
+		name = strings.ToLower(name)
+		d := textutil.Distance(plain, name)
+		if plain == "" || name == "" || d > 1+len(plain)/4 && !strings.Contains(name, plain) && !strings.Contains(plain, name) {
+			return -1
 		}
-	}
-	slices.SortStableFunc(list, func(a, b near) int { return cmp.Compare(a.distance, b.distance) })
-	if len(list) == 0 {
+		return d
+	})
+	if len(near) == 0 {
 		return ""
 	}
-	names := make([]string, 0, 3)
-	for _, n := range list[:min(3, len(list))] {
-		names = append(names, n.name)
-	}
-	return "; did you mean " + strings.Join(names, " or ") + "?"
-}
-
-// distance is the number of characters to insert, remove or replace.
-func distance(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	row := make([]int, len(y)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i, r := range x {
-		before := row[0]
-		row[0] = i + 1
-		for j, s := range y {
-			cost := before
-			if r != s {
-				cost++
-			}
-			before = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(y)]
+	return "; did you mean " + strings.Join(near, " or ") + "?"
 }
 
 func keys(set map[string]bool) []string {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/hermes-env/hermes-env/internal/textutil"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
@@ -158,7 +159,7 @@ func parseRewardText(text []byte) (reward, error) {
 	// other reader of these files does.
 	value, err := strconv.ParseFloat(trimmed, 64)
 	if err != nil || strings.ContainsAny(trimmed, "_xXpP") || math.IsNaN(value) || math.IsInf(value, 0) {
-		return reward{}, &rewardError{classBadReward, fmt.Sprintf("reward.txt holds %s instead of a finite number", excerpt(trimmed))}
+		return reward{}, &rewardError{classBadReward, fmt.Sprintf("reward.txt holds %s instead of a finite number", textutil.Quote(trimmed, 60))}
 	}
 	return reward{value: value, file: "reward.txt"}, nil
 }
@@ -171,7 +172,7 @@ func parseRewardJSON(text []byte) (reward, error) {
 		return reward{}, &rewardError{classEmptyReward, "the verifier left reward.json empty"}
 	}
 	if !gjson.ValidBytes(text) {
-		return bad("is not JSON: " + excerpt(string(text)))
+		return bad("is not JSON: " + textutil.Quote(string(text), 60))
 	}
 	parsed := gjson.ParseBytes(text)
 	switch {
@@ -181,7 +182,7 @@ func parseRewardJSON(text []byte) (reward, error) {
 		}
 		return reward{value: parsed.Num, file: "reward.json"}, nil
 	case !parsed.IsObject():
-		return bad("holds neither a number nor an object of numbers: " + excerpt(string(text)))
+		return bad("holds neither a number nor an object of numbers: " + textutil.Quote(string(text), 60))
 	}
 	parts := map[string]float64{}
 	wrong := ""
@@ -194,7 +195,7 @@ func parseRewardJSON(text []byte) (reward, error) {
 		return true
 	})
 	if wrong != "" {
-		return bad(fmt.Sprintf("has a member %s that is no finite number", excerpt(wrong)))
+		return bad(fmt.Sprintf("has a member %s that is no finite number", textutil.Quote(wrong, 60)))
 	}
 	if len(parts) == 0 {
 		return bad("is an object without members")
@@ -216,12 +217,4 @@ func parseRewardJSON(text []byte) (reward, error) {
 	}
 	r.value /= float64(len(parts))
 	return r, nil
-}
-
-// excerpt quotes the beginning of a text for a message.
-func excerpt(s string) string {
-	if r := []rune(s); len(r) > 60 {
-		s = string(r[:60]) + "…"
-	}
-	return strconv.Quote(s)
 }

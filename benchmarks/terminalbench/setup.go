@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hermes-env/hermes-env/internal/textutil"
 	"github.com/hermes-env/hermes-env/toolcontext"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
@@ -46,7 +47,7 @@ func setupFailure(output string) string {
 	for _, f := range setupFailures {
 		if at := f.pattern.FindString(output); at != "" {
 			line, _, _ := strings.Cut(strings.TrimSpace(at), "\n")
-			return f.what + ": " + excerpt(line)
+			return f.what + ": " + textutil.Quote(line, 60)
 		}
 	}
 	return ""

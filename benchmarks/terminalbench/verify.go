@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop"
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/env"
+	"github.com/hermes-env/hermes-env/internal/textutil"
 	"github.com/hermes-env/hermes-env/toolcontext"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/tools"
@@ -470,7 +471,7 @@ func (v *verification) score(ctx context.Context, files verifierFiles, ran sandb
 		if v.report.Output != "" && !strings.Contains(v.report.Output, testScript) {
 			break
 		}
-		return env.Score{}, failure(classNoShell, "the tests could not be started (exit code %d): %s%s", ran.ExitCode, excerpt(v.report.Output), v.part.notStarted())
+		return env.Score{}, failure(classNoShell, "the tests could not be started (exit code %d): %s%s", ran.ExitCode, textutil.Quote(v.report.Output, 60), v.part.notStarted())
 	}
 	var missing *rewardError
 	errors.As(problem, &missing)

@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/internal/textutil"
 	"github.com/hermes-env/hermes-env/toolcontext"
 )
 
@@ -130,7 +131,7 @@ func grade(content, expected string) float64 {
 // Oracle writes the expected file.
 func (e *Environment) Oracle(ctx context.Context, item env.Item, tc *toolcontext.Context) error {
 	task := item.Value.(Task)
-	result, err := tc.Terminal(ctx, fmt.Sprintf("printf '%%s\\n' %s > %s", quote(task.Expected), task.Path), time.Minute)
+	result, err := tc.Terminal(ctx, fmt.Sprintf("printf '%%s\\n' %s > %s", textutil.ShellQuote(task.Expected), task.Path), time.Minute)
 	if err != nil {
 		return err
 	}
@@ -139,9 +140,6 @@ func (e *Environment) Oracle(ctx context.Context, item env.Item, tc *toolcontext
 	}
 	return nil
 }
-
-// quote makes s one word for a POSIX shell.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // Aggregate adds the original's metrics: shares of exact and partial matches.
 func (e *Environment) Aggregate(records iter.Seq[env.Record]) []env.Metric {

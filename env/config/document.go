@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // Limits on a config file. A real one is a few kilobytes; these keep a file that is
@@ -127,7 +129,7 @@ func syntaxProblem(err error, data []byte) *Problem {
 	}
 	column := 1
 	if m := yamlAnchor.FindStringSubmatch(text); m != nil {
-		text = fmt.Sprintf("no anchor &%s comes before the alias *%s", shorten(m[1]), shorten(m[1]))
+		text = fmt.Sprintf("no anchor &%s comes before the alias *%s", textutil.Shorten(m[1], maxQuoted), textutil.Shorten(m[1], maxQuoted))
 		if i := bytes.Index(data, []byte("*"+m[1])); i >= 0 {
 			line = bytes.Count(data[:i], []byte("\n")) + 1
 			column = utf8.RuneCount(data[bytes.LastIndexByte(data[:i], '\n')+1:i]) + 1
@@ -181,14 +183,14 @@ func (e *expander) node(n *yaml.Node, depth int) *yaml.Node {
 		return e.fail(n, fmt.Sprintf("nested more than %d levels deep", maxDepth))
 	case n.Kind == yaml.AliasNode:
 		if n.Alias == nil || e.open[n.Alias] {
-			return e.fail(n, fmt.Sprintf("the anchor &%s contains itself", shorten(n.Value)))
+			return e.fail(n, fmt.Sprintf("the anchor &%s contains itself", textutil.Shorten(n.Value, maxQuoted)))
 		}
 		return e.node(n.Alias, depth+1)
 	}
 	switch kindOf(n) {
 	case "!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp", "!!map", "!!seq", "!!merge":
 	default:
-		return e.fail(n, fmt.Sprintf("the YAML tag %s has no meaning here", shorten(n.Tag)))
+		return e.fail(n, fmt.Sprintf("the YAML tag %s has no meaning here", textutil.Shorten(n.Tag, maxQuoted)))
 	}
 	out := &yaml.Node{Kind: n.Kind, Tag: kindOf(n), Value: n.Value, Style: n.Style, Line: n.Line, Column: n.Column}
 	e.open[n] = true
@@ -224,7 +226,7 @@ func (e *expander) mapping(out, n *yaml.Node, depth int) {
 		}
 		k.Line, k.Column = key.Line, key.Column
 		if first := seen[k.Value]; first != nil {
-			e.fail(key, fmt.Sprintf("key %s is here a second time; the first is in line %d", quoteShort(k.Value), first.Line))
+			e.fail(key, fmt.Sprintf("key %s is here a second time; the first is in line %d", textutil.Quote(k.Value, maxQuoted), first.Line))
 			return
 		}
 		seen[k.Value] = k

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // loader resolves one configuration.
@@ -289,7 +291,7 @@ func (l *loader) chooseEnvironment() *Environment {
 			return &l.Environments[i]
 		}
 	}
-	l.report.at(origin, "environment", "no environment named "+quoteShort(name)+"; "+MeantEnvironment(name, l.Environments))
+	l.report.at(origin, "environment", "no environment named "+textutil.Quote(name, maxQuoted)+"; "+MeantEnvironment(name, l.Environments))
 	return nil
 }
 
@@ -306,7 +308,7 @@ func MeantEnvironment(name string, list []Environment) string {
 	if o := originalEnvironment(name); o != nil {
 		return fmt.Sprintf("it is the name of %s; %s", o.absent(), there)
 	}
-	if n := nearest(name, names); n != "" {
+	if n := textutil.Nearest(name, names); n != "" {
 		return fmt.Sprintf("did you mean %q?", n)
 	}
 	return there

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // encodeText returns s as a JSON string without HTML escaping.
@@ -53,7 +55,7 @@ func nodeJSON(out []byte, n *yaml.Node, bad func(n *yaml.Node, message string)) 
 		if text, ok := numberJSON(n); ok {
 			return append(out, text...)
 		}
-		bad(n, fmt.Sprintf("%s is not a number JSON can hold; write plain decimal digits or put it in quotes", shorten(n.Value)))
+		bad(n, fmt.Sprintf("%s is not a number JSON can hold; write plain decimal digits or put it in quotes", textutil.Shorten(n.Value, maxQuoted)))
 		return append(out, "null"...)
 	}
 	if n.Style == 0 {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // Setting is one field of the env: section with its value.
@@ -94,7 +96,7 @@ func olderSpelling(old Setting, now []Setting) string {
 	for i, s := range now {
 		words[i] = s.Name + ": " + s.Value
 	}
-	return fmt.Sprintf("%s is an older spelling, now written %s", shorten(old.Value), strings.Join(words, " and "))
+	return fmt.Sprintf("%s is an older spelling, now written %s", textutil.Shorten(old.Value, maxQuoted), strings.Join(words, " and "))
 }
 
 // Upgrade returns a configuration, or the part of it that can affect results, that an

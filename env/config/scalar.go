@@ -7,9 +7,10 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 var (
@@ -37,21 +38,13 @@ func describe(n *yaml.Node) string {
 		}
 		return "null"
 	case "!!str":
-		return quoteShort(n.Value)
+		return textutil.Quote(n.Value, maxQuoted)
 	}
-	return shorten(n.Value)
+	return textutil.Shorten(n.Value, maxQuoted)
 }
 
-// quoteShort quotes text for a message and cuts it when it is long.
-func quoteShort(s string) string { return strconv.Quote(shorten(s)) }
-
-func shorten(s string) string {
-	const most = 60
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most]) + "…"
-}
+// maxQuoted is how many characters of a value messages show.
+const maxQuoted = 60
 
 // parseBool reads the words for true and false that YAML 1.1, Python and the
 // original command line know.
@@ -78,7 +71,7 @@ func parseInt(n *yaml.Node) (v int64, reason string) {
 	switch tag := kindOf(n); {
 	case tag == "!!str":
 		if _, err := strconv.ParseInt(n.Value, 10, 64); err == nil {
-			got = ", got the text " + quoteShort(n.Value) + "; remove the quotes"
+			got = ", got the text " + textutil.Quote(n.Value, maxQuoted) + "; remove the quotes"
 		}
 		return 0, got
 	case leadingZero.MatchString(n.Value):
@@ -108,7 +101,7 @@ func parseFloat(n *yaml.Node) (v float64, reason string) {
 	switch tag := kindOf(n); tag {
 	case "!!str":
 		if jsonNumber.MatchString(n.Value) {
-			got = ", got the text " + quoteShort(n.Value) + "; remove the quotes"
+			got = ", got the text " + textutil.Quote(n.Value, maxQuoted) + "; remove the quotes"
 		}
 	case "!!int", "!!float":
 		text, ok := numberJSON(n)
@@ -188,8 +181,8 @@ func (s *fieldSpec) checkChoice(v string) string {
 			return ""
 		}
 	}
-	msg := fmt.Sprintf("want one of %s, got %s", strings.Join(s.choices, ", "), quoteShort(v))
-	if n := nearest(v, s.choices); n != "" {
+	msg := fmt.Sprintf("want one of %s, got %s", strings.Join(s.choices, ", "), textutil.Quote(v, maxQuoted))
+	if n := textutil.Nearest(v, s.choices); n != "" {
 		msg += fmt.Sprintf("; did you mean %q?", n)
 	}
 	return msg

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // Server is one model endpoint: the openai: section, or one entry of its list.
@@ -88,7 +90,7 @@ func checkBaseURL(base string, schemes []string) string {
 		if len(schemes) > 0 {
 			hint = " (or the built-in " + strings.Join(schemes, ", ") + ")"
 		}
-		return fmt.Sprintf("want an address with http:// or https://%s, got %s", hint, quoteShort(base))
+		return fmt.Sprintf("want an address with http:// or https://%s, got %s", hint, textutil.Quote(base, maxQuoted))
 	}
 	u, err := url.Parse(base)
 	if err != nil {
@@ -99,9 +101,9 @@ func checkBaseURL(base string, schemes []string) string {
 	case u.User != nil:
 		return "an address can't hold a user name or password; use api_key or api_key_env"
 	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Sprintf("want an address with http:// or https://, got %s", quoteShort(base))
+		return fmt.Sprintf("want an address with http:// or https://, got %s", textutil.Quote(base, maxQuoted))
 	case u.Hostname() == "":
-		return fmt.Sprintf("no host name in %s", quoteShort(base))
+		return fmt.Sprintf("no host name in %s", textutil.Quote(base, maxQuoted))
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return "an address can't hold a ? or # part, because paths are added to its end"
 	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/chat/completions"):

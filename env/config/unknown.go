@@ -6,12 +6,14 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // unknownKey answers for keys of a section that are no fields.
 func (l *loader) unknownKey(section string) func(*decoder, *yaml.Node, *yaml.Node, string, []string) {
 	return func(d *decoder, key, value *yaml.Node, path string, known []string) {
-		name := shorten(key.Value)
+		name := textutil.Shorten(key.Value, maxQuoted)
 		// An unknown environment may have had this field.
 		if section == "env" && !l.known {
 			return
@@ -31,7 +33,7 @@ func (l *loader) unknownTop(key, value *yaml.Node) {
 	if l.unsupported(o, "", key.Value, value, key.Value) {
 		return
 	}
-	l.report.at(o, shorten(key.Value), "unknown key; "+l.hint(key.Value, "", []string{"environment", "agent", "env", "openai"}))
+	l.report.at(o, textutil.Shorten(key.Value, maxQuoted), "unknown key; "+l.hint(key.Value, "", []string{"environment", "agent", "env", "openai"}))
 }
 
 // hint says which key was probably meant.
@@ -41,7 +43,7 @@ func (l *loader) hint(name, section string, known []string) string {
 			return fmt.Sprintf("it belongs in the section %q", other+":")
 		}
 	}
-	if n := nearest(name, known); n != "" {
+	if n := textutil.Nearest(name, known); n != "" {
 		return fmt.Sprintf("did you mean %q?", n)
 	}
 	if len(known) <= 12 {
@@ -98,7 +100,7 @@ func (l *loader) nearestFlag(name string) string {
 			beside = append(beside, rest)
 		}
 	}
-	if n := nearest(name[dot:], beside); n != "" {
+	if n := textutil.Nearest(name[dot:], beside); n != "" {
 		return name[:dot] + n
 	}
 	if len(beside) > 0 && dot > 0 {
@@ -107,7 +109,7 @@ func (l *loader) nearestFlag(name string) string {
 	if i := slices.IndexFunc(all, func(n string) bool { return strings.HasSuffix(n, "."+name) }); i >= 0 {
 		return all[i]
 	}
-	return nearest(name, all)
+	return textutil.Nearest(name, all)
 }
 
 // unsupported answers for a field of the original framework that does nothing here.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // reject records that a field breaks a rule that tags can't say, unless something
@@ -75,7 +77,7 @@ func (l *loader) validate() {
 			case strings.TrimSpace(n) == "":
 				l.reject(names.field, fmt.Sprintf("entry %d is empty", i+1))
 			case slices.Contains(names.list[:i], n):
-				l.reject(names.field, fmt.Sprintf("%s is listed twice", quoteShort(n)))
+				l.reject(names.field, fmt.Sprintf("%s is listed twice", textutil.Quote(n, maxQuoted)))
 			}
 		}
 	}
@@ -101,7 +103,7 @@ func (l *loader) warnOfModels() {
 	for i, s := range l.config.Servers {
 		if first := l.config.Servers[0].ModelName; s.ModelName != first && s.ModelName != "" && first != "" {
 			path := fmt.Sprintf("openai[%d].model_name", i)
-			l.report.warn(l.origins[path], path, fmt.Sprintf("%s is another model than %s: any of the servers may answer, even within a rollout, and records name all of them", quoteShort(s.ModelName), quoteShort(first)))
+			l.report.warn(l.origins[path], path, fmt.Sprintf("%s is another model than %s: any of the servers may answer, even within a rollout, and records name all of them", textutil.Quote(s.ModelName, maxQuoted), textutil.Quote(first, maxQuoted)))
 			return
 		}
 	}
@@ -156,14 +158,14 @@ func (l *loader) validateWord(field, word string, have, planned []string, instea
 	if slices.Contains(have, word) {
 		return
 	}
-	message := fmt.Sprintf("no such value %s; there is %s", quoteShort(word), strings.Join(have, ", "))
+	message := fmt.Sprintf("no such value %s; there is %s", textutil.Quote(word, maxQuoted), strings.Join(have, ", "))
 	if slices.Contains(planned, word) {
 		message = fmt.Sprintf("%q is not available in this build; there is %s", word, strings.Join(have, ", "))
 		if slices.Contains(have, instead) {
 			message = fmt.Sprintf("%q is not available in this build; change it to %s, or pass --%s %s (there are %s)", word, instead, field, instead, strings.Join(have, ", "))
 		}
-	} else if n := nearest(word, have); n != "" {
-		message = fmt.Sprintf("no such value %s; did you mean %q?", quoteShort(word), n)
+	} else if n := textutil.Nearest(word, have); n != "" {
+		message = fmt.Sprintf("no such value %s; did you mean %q?", textutil.Quote(word, maxQuoted), n)
 	}
 	l.reject(field, message)
 }

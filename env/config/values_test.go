@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 func TestValuesAreReadInEveryNotationPeopleUse(t *testing.T) {
@@ -334,6 +336,6 @@ func TestTheNearestNameIsOneSomebodyMeant(t *testing.T) {
 	names := []string{"group_size", "max_agent_turns", "seed", "model_name"}
 	for in, want := range map[string]string{"grop_size": "group_size", "gruop_size": "group_size", "group-size": "group_size", "SEED": "seed",
 		"seeds": "seed", "max_turns": "", "x": "", "model": "model_name", "": "", strings.Repeat("a", 1000): ""} {
-		require.Equal(t, want, nearest(in, names), in)
+		require.Equal(t, want, textutil.Nearest(in, names), in)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/internal/textutil"
 	"github.com/hermes-env/hermes-env/toolcontext"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/tools"
@@ -219,7 +220,7 @@ func (c *command) read(r sandbox.Result) (result, error) {
 	if c.result == "number" {
 		value, err := strconv.ParseFloat(line, 64)
 		if err != nil {
-			return found, failing(classCommand, "want a number on the last line of the output, got %s%s", quoteShort(line), toldBy(stderr))
+			return found, failing(classCommand, "want a number on the last line of the output, got %s%s", textutil.Quote(line, 60), toldBy(stderr))
 		}
 		found.score = value
 		return found, nil
@@ -264,11 +265,11 @@ type verdict struct {
 func readVerdict(text []byte) (verdict, error) {
 	var v verdict
 	if !chat.Valid(text) {
-		return v, errors.New("not JSON: " + quoteShort(string(text)))
+		return v, errors.New("not JSON: " + textutil.Quote(string(text), 60))
 	}
 	object := gjson.ParseBytes(text)
 	if !object.IsObject() {
-		return v, errors.New("not a JSON object: " + quoteShort(string(text)))
+		return v, errors.New("not a JSON object: " + textutil.Quote(string(text), 60))
 	}
 	score := object.Get("score")
 	if !score.Exists() {
@@ -282,20 +283,20 @@ func readVerdict(text []byte) (verdict, error) {
 			v.score = 1
 		}
 	case score.Type != gjson.Number:
-		return v, fmt.Errorf("its score is %s, want a number", clip(score.Raw, 60))
+		return v, fmt.Errorf("its score is %s, want a number", textutil.Shorten(score.Raw, 60))
 	default:
 		v.score = score.Num
 	}
 	parts := object.Get("parts")
 	if parts.Exists() && parts.Type != gjson.Null {
 		if !parts.IsObject() {
-			return v, fmt.Errorf("its parts are %s, want an object of numbers", clip(parts.Raw, 60))
+			return v, fmt.Errorf("its parts are %s, want an object of numbers", textutil.Shorten(parts.Raw, 60))
 		}
 		v.parts = map[string]float64{}
 		var wrong error
 		parts.ForEach(func(key, value gjson.Result) bool {
 			if value.Type != gjson.Number {
-				wrong = fmt.Errorf("its part %q is %s, want a number", key.String(), clip(value.Raw, 60))
+				wrong = fmt.Errorf("its part %q is %s, want a number", key.String(), textutil.Shorten(value.Raw, 60))
 				return false
 			}
 			v.parts[key.String()] = value.Num

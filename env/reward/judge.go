@@ -19,6 +19,7 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop/model/replay"
 	"github.com/hermes-env/hermes-env/env/config"
 	"github.com/hermes-env/hermes-env/env/reward/rowtext"
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // specials are what judge_prompt may insert besides columns.
@@ -207,7 +208,7 @@ func (j *judge) ask(ctx context.Context, v *vote, messages []chat.Message, affin
 			v.score, v.given, v.reason = (value-j.min)/(j.max-j.min), true, reason
 			return nil
 		}
-		unreadable = fmt.Errorf("the judge's verdict can't be read: %w; it answered %s", err, quoteShort(tail(answer.Message.Text(), 60)))
+		unreadable = fmt.Errorf("the judge's verdict can't be read: %w; it answered %s", err, textutil.Quote(tail(answer.Message.Text(), 60), 60))
 	}
 	return unreadable
 }
@@ -262,9 +263,9 @@ func regexVerdict(re *regexp.Regexp, text string) (float64, string, error) {
 	}
 	value, err := strconv.ParseFloat(strings.TrimSpace(found), 64)
 	if err != nil {
-		return 0, "", fmt.Errorf("verdict_pattern finds %s, which is no number", quoteShort(found))
+		return 0, "", fmt.Errorf("verdict_pattern finds %s, which is no number", textutil.Quote(found, 60))
 	}
-	return value, clip(text, 1000), nil
+	return value, textutil.Shorten(text, 1000), nil
 }
 
 func choiceVerdict(words map[string]float64, text string) (float64, string, error) {
@@ -272,9 +273,9 @@ func choiceVerdict(words map[string]float64, text string) (float64, string, erro
 	word := strings.ToLower(strings.Trim(line, " \t*_`\"'.!:()[]"))
 	score, ok := words[word]
 	if !ok {
-		return 0, "", fmt.Errorf("its last line is none of the choices: %s", quoteShort(line))
+		return 0, "", fmt.Errorf("its last line is none of the choices: %s", textutil.Quote(line, 60))
 	}
-	return score, clip(text, 1000), nil
+	return score, textutil.Shorten(text, 1000), nil
 }
 
 // jsonVerdict takes the last JSON object with a score in it; models like to talk around it.
@@ -307,7 +308,7 @@ func reasonIn(raw string) string {
 		if text := o.Get(key); len(text) > 1 && text[0] == '"' {
 			m, err := chat.Decode(append(append([]byte(`{"role":"x","content":`), text...), '}'))
 			if err == nil {
-				return clip(m.Text(), 1000)
+				return textutil.Shorten(m.Text(), 1000)
 			}
 		}
 	}

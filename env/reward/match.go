@@ -11,6 +11,7 @@ import (
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/env/reward/rowtext"
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 func formatFloat(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
@@ -80,7 +81,7 @@ func (m *matcher) references(row []byte) ([]string, error) {
 		}
 		if m.compare == TypeNumeric {
 			if _, ok := LastNumber(part); !ok {
-				return nil, fmt.Errorf("there is no number in the reference %q: %s", m.field, quoteShort(part))
+				return nil, fmt.Errorf("there is no number in the reference %q: %s", m.field, textutil.Quote(part, 60))
 			}
 		}
 		list = append(list, part)
@@ -107,13 +108,6 @@ func (m *matcher) right(row []byte) (answer string, ok bool) {
 		return "<" + m.tag + ">" + references[0] + "</" + m.tag + ">", true
 	}
 	return "", false
-}
-
-func quoteShort(s string) string {
-	if r := []rune(s); len(r) > 60 {
-		return strconv.Quote(string(r[:60])) + "…"
-	}
-	return strconv.Quote(s)
 }
 
 func (m *matcher) check(row []byte) error {
@@ -143,7 +137,7 @@ func (m *matcher) score(_ context.Context, in Input) (result, error) {
 		details.Set("note", chat.AppendString(nil, "no answer found in the last message"))
 		return result{score: 0, details: details}, nil
 	}
-	details.Set("answer", chat.AppendString(nil, clip(answer, 500)))
+	details.Set("answer", chat.AppendString(nil, textutil.Shorten(answer, 500)))
 	if m.field == "" {
 		return result{score: 1, details: details}, nil
 	}
@@ -152,7 +146,7 @@ func (m *matcher) score(_ context.Context, in Input) (result, error) {
 			return result{score: 1, details: details}, nil
 		}
 	}
-	details.Set("reference", chat.AppendString(nil, clip(references[0], 500)))
+	details.Set("reference", chat.AppendString(nil, textutil.Shorten(references[0], 500)))
 	return result{score: 0, details: details}, nil
 }
 
@@ -169,11 +163,3 @@ func (m *matcher) equal(answer, reference string) bool {
 }
 
 func (m *matcher) close() error { return nil }
-
-// clip shortens a text to a number of characters.
-func clip(s string, limit int) string {
-	if r := []rune(s); len(r) > limit {
-		return string(r[:limit]) + "…"
-	}
-	return s
-}

@@ -17,6 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 const (
@@ -174,7 +175,7 @@ func (p *process) read() error {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil && len(strings.TrimSpace(string(line))) > 0 && errors.Is(err, io.EOF):
-			return fmt.Errorf("the reward program ended in the middle of a line: %s", quoteShort(string(line)))
+			return fmt.Errorf("the reward program ended in the middle of a line: %s", textutil.Quote(string(line), 60))
 		case err != nil:
 			return nil
 		}
@@ -192,7 +193,7 @@ func (p *process) take(line []byte) error {
 		return nil
 	}
 	if !chat.Valid([]byte(text)) || text[0] != '{' {
-		return fmt.Errorf("the reward program wrote a line that is no JSON object (standard output is for answers; print to standard error): %s", quoteShort(text))
+		return fmt.Errorf("the reward program wrote a line that is no JSON object (standard output is for answers; print to standard error): %s", textutil.Quote(text, 60))
 	}
 	object := gjson.Parse(text)
 	select {
@@ -207,7 +208,7 @@ func (p *process) take(line []byte) error {
 	delete(p.pending, id.String())
 	p.mu.Unlock()
 	if waiting == nil || id.Type != gjson.String {
-		p.errors.note("an answer to no question that waits, id %s", clip(id.Raw, 60))
+		p.errors.note("an answer to no question that waits, id %s", textutil.Shorten(id.Raw, 60))
 		return nil
 	}
 	p.answered.Add(1)
@@ -218,10 +219,10 @@ func (p *process) take(line []byte) error {
 // greet reads the program's hello.
 func (p *process) greet(object gjson.Result) error {
 	if object.Get("type").String() != lineHello {
-		return fmt.Errorf("the reward program's first line is no hello: %s", quoteShort(object.Raw))
+		return fmt.Errorf("the reward program's first line is no hello: %s", textutil.Quote(object.Raw, 60))
 	}
 	if v := object.Get("protocol"); v.Type != gjson.Number || v.Num != ProtocolVersion {
-		return fmt.Errorf("the reward program speaks protocol %s, this program version %d", clip(v.Raw, 20), ProtocolVersion)
+		return fmt.Errorf("the reward program speaks protocol %s, this program version %d", textutil.Shorten(v.Raw, 20), ProtocolVersion)
 	}
 	if n := object.Get("max_in_flight"); n.Type == gjson.Number && n.Num >= 1 && n.Num < float64(cap(p.slots)) {
 		p.slots = make(chan struct{}, int(n.Num))
@@ -236,7 +237,7 @@ func readAnswer(text string, object gjson.Result) answer {
 		if strings.TrimSpace(message) == "" {
 			message = "an error without a message"
 		}
-		return answer{err: fmt.Errorf("the reward program reports: %s", clip(message, 2000))}
+		return answer{err: fmt.Errorf("the reward program reports: %s", textutil.Shorten(message, 2000))}
 	}
 	v, err := readVerdict([]byte(text))
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/internal/textutil"
 	"github.com/hermes-env/hermes-env/toolcontext"
 )
 
@@ -199,7 +200,7 @@ func (s *Scorer) Score(ctx context.Context, in Input) (env.Score, error) {
 			if ctx.Err() != nil || toolcontext.IsInfrastructure(err) {
 				return env.Score{}, fmt.Errorf("reward %s: %w", p.name, err)
 			}
-			entry.Error = clip(err.Error(), 4000)
+			entry.Error = textutil.Shorten(err.Error(), 4000)
 			failed = append(failed, fmt.Errorf("reward %s: %w", p.name, err))
 			rec.Parts = append(rec.Parts, entry)
 			continue

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/hermes-env/hermes-env/env/atropos"
 	"github.com/hermes-env/hermes-env/env/atropos/client"
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // linkState is what is known of the server and the trainer. Worker.mu guards it.
@@ -344,19 +344,12 @@ func (w *Worker) lost(err error, wait time.Duration) {
 	w.mu.Unlock()
 	if news {
 		w.config.Observer.Warn(fmt.Sprintf("the API server at %s can't be worked with: %s; trying again, every %s at most (finished groups are kept on disk)",
-			w.config.Client.URL(), brief(err), w.config.MaxBackoff))
+			w.config.Client.URL(), textutil.Shorten(textutil.Line(err.Error()), maxError), w.config.MaxBackoff))
 	}
 }
 
-// brief is an error in one line: servers answer with whole pages.
-func brief(err error) string {
-	const longest = 300
-	text := []rune(strings.Join(strings.Fields(err.Error()), " "))
-	if len(text) > longest {
-		return string(text[:longest]) + "…"
-	}
-	return string(text)
-}
+// maxError is how many characters of an error are shown: servers answer with whole pages.
+const maxError = 300
 
 // say tells people how things stand, once.
 func (w *Worker) say(text string) {

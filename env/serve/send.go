@@ -17,6 +17,7 @@ import (
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/env/atropos/client"
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // sendsAtOnce is how many groups are on their way to the server at one time.
@@ -99,7 +100,7 @@ func (w *Worker) sendSome(ctx context.Context, parcels []Parcel, failures int) t
 	w.wake()
 	w.mu.Unlock()
 	if news {
-		w.config.Observer.Warn(fmt.Sprintf("groups can't be sent for now: %s; they stay in the spool and are sent later", brief(why)))
+		w.config.Observer.Warn(fmt.Sprintf("groups can't be sent for now: %s; they stay in the spool and are sent later", textutil.Shorten(textutil.Line(why.Error()), maxError)))
 	}
 	return wait
 }
@@ -139,7 +140,7 @@ func (w *Worker) send(ctx context.Context, p Parcel) error {
 			return err
 		}
 		op = opRefused
-		w.config.Observer.Warn(fmt.Sprintf("the server refused the group of step %d (item %q) for good: %s; it is kept in %s", p.Step, p.ItemID, brief(err), filepath.Join(w.config.Dir, refusedFile)))
+		w.config.Observer.Warn(fmt.Sprintf("the server refused the group of step %d (item %q) for good: %s; it is kept in %s", p.Step, p.ItemID, textutil.Shorten(textutil.Line(err.Error()), maxError), filepath.Join(w.config.Dir, refusedFile)))
 	}
 	if op == opSent {
 		w.mu.Lock()

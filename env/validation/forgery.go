@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/hermes-env/hermes-env/internal/textutil"
 	"github.com/hermes-env/hermes-env/trajectories"
 )
 
@@ -94,7 +95,7 @@ func judgeForgery(r *trajectories.Rollout, all map[string]*trajectories.Rollout,
 	}
 	switch {
 	case r.Error != nil && r.Error.Class == classForgery:
-		f.Result, f.Detail = ForgeryUntried, shorten(r.Error.Message)
+		f.Result, f.Detail = ForgeryUntried, textutil.Shorten(strings.TrimSpace(r.Error.Message), maxReason)
 	case control != nil && (passed(control) || control.Score == nil && control.Error == nil):
 		f.Result, f.Detail = ForgeryUntried, needless
 	case v.Kind == Trivial:

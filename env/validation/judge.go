@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/hermes-env/hermes-env/internal/textutil"
 	"github.com/hermes-env/hermes-env/trajectories"
 )
 
@@ -51,7 +52,7 @@ func judge(oracle, nop []*trajectories.Rollout) (Kind, []string, string) {
 		case r.Score != nil:
 			found(Broken, r, fmt.Sprintf("%s scores %g, which does not pass%s", solution, *r.Score, cutOff(r)))
 		case r.Error != nil && r.Error.Class == classOracle:
-			found(Broken, r, shorten(r.Error.Message))
+			found(Broken, r, textutil.Shorten(strings.TrimSpace(r.Error.Message), maxReason))
 		default:
 			found(Failing, r, fmt.Sprintf("no score after %s: %s", solution, failureOf(r)))
 		}
@@ -143,21 +144,13 @@ func failureOf(r *trajectories.Rollout) string {
 	if r.Error == nil {
 		return string(r.Outcome)
 	}
-	return shorten(r.Error.Message)
+	return textutil.Shorten(strings.TrimSpace(r.Error.Message), maxReason)
 }
 
 const (
 	maxReason = 2000 // characters of an error in a reason
 	maxOutput = 4000 // characters kept of the end of a verifier's output
 )
-
-func shorten(s string) string {
-	s = strings.TrimSpace(s)
-	if runes := []rune(s); len(runes) > maxReason {
-		return string(runes[:maxReason]) + "…"
-	}
-	return s
-}
 
 // outputOf returns the end of what the verifier printed, as far as the environment
 // recorded it: test_stdout of metadata.verifier, for items of several stages that of

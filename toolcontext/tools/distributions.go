@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // distribution is a list of toolsets, each with the percentage of groups that get it.
@@ -56,7 +58,7 @@ func findDistribution(name string) (distribution, error) {
 			return d, nil
 		}
 	}
-	if near := nearest(name, names); near != "" {
+	if near := textutil.Nearest(name, names); near != "" {
 		return distribution{}, fmt.Errorf("unknown distribution %q, did you mean %q? known are %s", name, near, strings.Join(names, ", "))
 	}
 	return distribution{}, fmt.Errorf("unknown distribution %q; known are %s", name, strings.Join(names, ", "))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // toolset is a named list of tools and of other toolsets.
@@ -148,38 +150,8 @@ func (r *Registry) unknownToolset(name string) error {
 	if t, ok := r.Lookup(name); ok {
 		return fmt.Errorf("unknown toolset %q: that is a tool, its toolset is %q; available are %s", name, t.Toolset, list)
 	}
-	if near := nearest(name, available); near != "" {
+	if near := textutil.Nearest(name, available); near != "" {
 		return fmt.Errorf("unknown toolset %q, did you mean %q? available are %s", name, near, list)
 	}
 	return fmt.Errorf("unknown toolset %q; available are %s", name, list)
-}
-
-// nearest returns the candidate with the smallest edit distance to name, or "" when none is close.
-func nearest(name string, candidates []string) string {
-	best, distance := "", max(2, len(name)/3)+1
-	for _, c := range candidates {
-		if d := editDistance(strings.ToLower(name), c); d < distance {
-			best, distance = c, d
-		}
-	}
-	return best
-}
-
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			diagonal, row[j] = row[j], min(row[j]+1, row[j-1]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

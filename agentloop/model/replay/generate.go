@@ -13,6 +13,7 @@ import (
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/agentloop/chattemplate"
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // generate answers POST /generate: a prompt in the tokens of WriteFolder, answered in
@@ -91,7 +92,7 @@ func readGenerate(body []byte) (prompt []int, limit int, problem string) {
 	list.ForEach(func(_, v gjson.Result) bool {
 		id, err := strconv.Atoi(v.Raw)
 		if err != nil || id < 0 || id > endID {
-			problem = "the replay model has no token " + shorten(v.Raw, 40)
+			problem = "the replay model has no token " + textutil.Shorten(v.Raw, 40)
 			return false
 		}
 		prompt = append(prompt, id)

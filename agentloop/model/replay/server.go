@@ -17,6 +17,7 @@ import (
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/agentloop/chattemplate"
+	"github.com/hermes-env/hermes-env/internal/textutil"
 	"github.com/tidwall/gjson"
 )
 
@@ -239,7 +240,7 @@ func (s *Server) play(ctx context.Context, w http.ResponseWriter, r *request) (p
 	}
 	if conversation < 0 {
 		// Not 404: that would tell clients that the model or the path is wrong.
-		refuse(w, http.StatusUnprocessableEntity, "no_matching_conversation", "the replay script has no conversation for the prompt "+strconv.Quote(shorten(r.prompt, 200)))
+		refuse(w, http.StatusUnprocessableEntity, "no_matching_conversation", "the replay script has no conversation for the prompt "+strconv.Quote(textutil.Shorten(r.prompt, 200)))
 		return played{}, false
 	}
 	variants := s.script.Conversations[conversation].Variants
@@ -247,7 +248,7 @@ func (s *Server) play(ctx context.Context, w http.ResponseWriter, r *request) (p
 	turn := r.turns
 	if turn >= len(variants[variant].Turns) {
 		refuse(w, http.StatusUnprocessableEntity, "script_ended", fmt.Sprintf("variant %d of the replay script for the prompt %q has %d turns and was asked for turn %d",
-			variant+1, shorten(r.prompt, 80), len(variants[variant].Turns), turn+1))
+			variant+1, textutil.Shorten(r.prompt, 80), len(variants[variant].Turns), turn+1))
 		return played{}, false
 	}
 	t := &variants[variant].Turns[turn]
@@ -364,11 +365,4 @@ func write(w http.ResponseWriter, status int, body []byte) {
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // a client that left is not the server's problem
-}
-
-func shorten(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + "…"
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // Template is text with placeholders: {{path}} stands for a value of the row, {{@name}} for a value that whoever fills the
@@ -51,7 +53,7 @@ func Parse(text string, specials ...string) (*Template, error) {
 		case name == "":
 			return nil, fmt.Errorf("line %d: {{}} names no column", lineOf(text, rest))
 		case strings.ContainsAny(name, "\n{}\""):
-			return nil, fmt.Errorf("line %d: %q can't be a column; write %s where two braces are meant", lineOf(text, rest), shorten(name), literal)
+			return nil, fmt.Errorf("line %d: %q can't be a column; write %s where two braces are meant", lineOf(text, rest), textutil.Shorten(name, 40), literal)
 		case name[0] == '@':
 			p.path, p.extra = "", name[1:]
 			if !slices.Contains(specials, p.extra) {
@@ -71,13 +73,6 @@ func known(specials []string) string {
 }
 
 func lineOf(text, rest string) int { return 1 + strings.Count(text[:len(text)-len(rest)], "\n") }
-
-func shorten(s string) string {
-	if r := []rune(s); len(r) > 40 {
-		return string(r[:40]) + "…"
-	}
-	return s
-}
 
 // Paths returns the paths that the template takes from a row, each once, in order.
 func (t *Template) Paths() []string {

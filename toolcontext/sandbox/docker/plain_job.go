@@ -6,11 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hermes-env/hermes-env/internal/textutil"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
-
-// quote makes s one word of any shell.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // isName reports whether a shell can have a variable of that name.
 func isName(name string) bool {
@@ -28,10 +26,10 @@ func isName(name string) bool {
 func (d *plain) job(c sandbox.Command, file string) string {
 	var b strings.Builder
 	if c.Session {
-		b.WriteString("__h_base=" + quote(d.info.Dir) + "\n")
+		b.WriteString("__h_base=" + textutil.ShellQuote(d.info.Dir) + "\n")
 		b.WriteString("if [ -f " + plainState + " ]; then . " + plainState + " 2>/dev/null; __h_base=${HERMES_ENV_DIR%x}; unset -v HERMES_ENV_DIR; fi\n")
 	} else {
-		b.WriteString("__h_base=" + quote(d.info.Dir) + "\n")
+		b.WriteString("__h_base=" + textutil.ShellQuote(d.info.Dir) + "\n")
 	}
 	d.enterDirectory(&b, c)
 	names := slices.Sorted(maps.Keys(c.Env))
@@ -42,12 +40,12 @@ func (d *plain) job(c sandbox.Command, file string) string {
 		if c.Session {
 			fmt.Fprintf(&b, "__h_had%d=${%s+x} __h_old%d=${%s-}\n", i, name, i, name)
 		}
-		b.WriteString("export " + name + "=" + quote(c.Env[name]) + "\n")
+		b.WriteString("export " + name + "=" + textutil.ShellQuote(c.Env[name]) + "\n")
 	}
 	if c.Args != nil {
 		b.WriteString("unset -v __h_base\nexec")
 		for _, a := range c.Args {
-			b.WriteString(" " + quote(a))
+			b.WriteString(" " + textutil.ShellQuote(a))
 		}
 		b.WriteString("\n")
 		return b.String()
@@ -80,9 +78,9 @@ while ! cd -- "$__h_d" 2>/dev/null; do case $__h_d in */?*) __h_d=${__h_d%/*} ;;
 		b.WriteString("unset -v __h_d\n")
 		return
 	}
-	dir := quote(c.Dir)
+	dir := textutil.ShellQuote(c.Dir)
 	if c.Dir == "~" || strings.HasPrefix(c.Dir, "~/") {
-		dir = quote(d.info.Home + c.Dir[1:])
+		dir = textutil.ShellQuote(d.info.Home + c.Dir[1:])
 	}
 	b.WriteString("unset -v __h_d\n[ -d " + dir + " ] || { printf 'sh: cd: %s: No such directory\\n' " + dir + " >&2; exit 126; }\n")
 	b.WriteString("cd -- " + dir + " || exit 126\n")
@@ -106,7 +104,7 @@ func (d *plain) dumpState(b *strings.Builder, c sandbox.Command, names []string,
 	for i, name := range names {
 		if isName(name) {
 			fmt.Fprintf(b, "if [ \"${%s-}\" = %s ]; then if [ -n \"$__h_had%d\" ]; then export %s=\"$__h_old%d\"; else unset -v %s; fi; fi\n",
-				name, quote(c.Env[name]), i, name, i, name)
+				name, textutil.ShellQuote(c.Env[name]), i, name, i, name)
 		}
 	}
 	b.WriteString("unset -v HERMES_ENV_SANDBOX PWD OLDPWD SHLVL _ 2>/dev/null\n")

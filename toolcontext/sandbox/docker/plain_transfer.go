@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hermes-env/hermes-env/internal/textutil"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
@@ -122,14 +123,14 @@ const unsafeCode = 77
 // names of files, so that nothing is written through a link or into a pipe.
 func makeWay(dir string, names []uploadName) string {
 	var b strings.Builder
-	b.WriteString("mkdir -p -- " + quote(dir) + " && cd -- " + quote(dir) + " || exit 1\n")
+	b.WriteString("mkdir -p -- " + textutil.ShellQuote(dir) + " && cd -- " + textutil.ShellQuote(dir) + " || exit 1\n")
 	fmt.Fprintf(&b, "folder() { if [ -L \"$1\" ]; then echo \"$1 leads out of the target directory through a link\"; exit %d; fi; }\n", unsafeCode)
 	b.WriteString("file() { if [ -d \"$1\" ] && [ ! -L \"$1\" ]; then echo \"$1: a directory of that name is in the way\"; exit 1; fi; rm -f -- \"$1\"; }\n")
 	for _, n := range names {
 		if n.dir {
-			b.WriteString("folder " + quote("./"+n.name) + "\n")
+			b.WriteString("folder " + textutil.ShellQuote("./"+n.name) + "\n")
 		} else {
-			b.WriteString("file " + quote("./"+n.name) + "\n")
+			b.WriteString("file " + textutil.ShellQuote("./"+n.name) + "\n")
 		}
 	}
 	b.WriteString("exit 0\n")

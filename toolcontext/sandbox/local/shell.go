@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/hermes-env/hermes-env/internal/textutil"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
@@ -53,7 +54,7 @@ func (s *Sandbox) prepareScript(c sandbox.Command, sh shell, number int64, env m
 	var restore strings.Builder
 	for _, name := range held {
 		if value, ok := env[name]; ok {
-			restore.WriteString("export " + name + "=" + quote(value) + "; ")
+			restore.WriteString("export " + name + "=" + textutil.ShellQuote(value) + "; ")
 			delete(env, name)
 		}
 	}
@@ -72,7 +73,7 @@ func (s *Sandbox) prepareScript(c sandbox.Command, sh shell, number int64, env m
 				sc.remove()
 				return sc, err
 			}
-			restore.WriteString("builtin . " + quote(defs) + " >/dev/null 2>&1; ")
+			restore.WriteString("builtin . " + textutil.ShellQuote(defs) + " >/dev/null 2>&1; ")
 		}
 	}
 	if bash {
@@ -110,28 +111,25 @@ func (s *Sandbox) writeState(path, text string) error {
 func bashWrapper(path, state, restore string) string {
 	// Restoring comes before eval: aliases count from the next text that is parsed.
 	run := restore + `builtin eval "unset -v REPLY; $REPLY"`
-	read := "IFS= builtin read -r -d '' <" + quote(path) + "; "
+	read := "IFS= builtin read -r -d '' <" + textutil.ShellQuote(path) + "; "
 	if state == "" {
 		return read + run
 	}
-	dump := "{ builtin set +exu; } 2>/dev/null; [[ -s " + quote(state) + " ]] || " +
+	dump := "{ builtin set +exu; } 2>/dev/null; [[ -s " + textutil.ShellQuote(state) + " ]] || " +
 		`{ builtin pwd -P; builtin printf '\0'; builtin export -p; builtin printf '\0'; ` +
-		`builtin declare -pf; builtin alias -p; builtin printf '\0end'; } 2>/dev/null >|` + quote(state)
-	return "builtin trap " + quote(dump) + " EXIT; builtin shopt -s expand_aliases; " + read + run +
+		`builtin declare -pf; builtin alias -p; builtin printf '\0end'; } 2>/dev/null >|` + textutil.ShellQuote(state)
+	return "builtin trap " + textutil.ShellQuote(dump) + " EXIT; builtin shopt -s expand_aliases; " + read + run +
 		`; { builtin set -- "$?"; builtin set +exu; } 2>/dev/null; ` + dump + `; builtin exit "$1"`
 }
 
 // shWrapper is bashWrapper for any other shell: no functions or aliases are kept.
 func shWrapper(path, state, restore string) string {
-	run := restore + ". " + quote(path)
+	run := restore + ". " + textutil.ShellQuote(path)
 	if state == "" {
 		return run
 	}
-	dump := "{ set +exu; } 2>/dev/null; [ -s " + quote(state) + " ] || " +
-		`{ pwd -P; printf '\000'; export -p; printf '\000\000end'; } 2>/dev/null >|` + quote(state)
-	return "trap " + quote(dump) + " EXIT; " + run +
+	dump := "{ set +exu; } 2>/dev/null; [ -s " + textutil.ShellQuote(state) + " ] || " +
+		`{ pwd -P; printf '\000'; export -p; printf '\000\000end'; } 2>/dev/null >|` + textutil.ShellQuote(state)
+	return "trap " + textutil.ShellQuote(dump) + " EXIT; " + run +
 		`; { set -- "$?"; set +exu; } 2>/dev/null; ` + dump + `; exit "$1"`
 }
-
-// quote makes s one word of any shell.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/hermes-env/hermes-env/internal/textutil"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
@@ -22,17 +23,14 @@ const maxAnswer = 4 << 20
 func commandLine(script string, args ...string) string {
 	var b strings.Builder
 	b.WriteString("exec /bin/sh -c ")
-	b.WriteString(quote(script))
+	b.WriteString(textutil.ShellQuote(script))
 	b.WriteString(" sh")
 	for _, a := range args {
 		b.WriteByte(' ')
-		b.WriteString(quote(a))
+		b.WriteString(textutil.ShellQuote(a))
 	}
 	return b.String()
 }
-
-// quote makes a word of a shell's command line.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // newMark returns a line that scripts print before what counts: start-up files of
 // the login shell may have printed something of their own.
