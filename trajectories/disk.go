@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/hermes-env/hermes-env/internal/atomicfile"
 )
 
 // appendFile is what the writer needs of an open file; tests put a failing one in its place.
@@ -20,16 +22,6 @@ type appendFile interface {
 // openAppend opens a file for appending, creating it when missing.
 func openAppend(path string) (appendFile, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	return errors.Join(err, d.Close())
 }
 
 // makeDirs creates dir and the missing directories above it, durably.
@@ -59,7 +51,7 @@ func makeDir(dir string) error {
 	err := os.Mkdir(dir, 0o755)
 	switch {
 	case err == nil:
-		return syncDir(filepath.Dir(dir))
+		return atomicfile.SyncDir(filepath.Dir(dir))
 	case errors.Is(err, fs.ErrExist):
 		info, err := os.Stat(dir)
 		switch {
@@ -110,7 +102,7 @@ func publish(path string) error {
 	if err := os.Rename(path+temporarySuffix, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return atomicfile.SyncDir(filepath.Dir(path))
 }
 
 func ignoreMissing(err error) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/hermes-env/hermes-env/internal/atomicfile"
 	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
@@ -77,7 +78,7 @@ func (r *Run) OpenGroupDecisions() (*GroupDecisions, error) {
 		return nil, fmt.Errorf("open %s: %w", d.path, err)
 	}
 	d.file = file
-	if err := syncDir(r.dir); err != nil {
+	if err := atomicfile.SyncDir(r.dir); err != nil {
 		return nil, firstOf(fmt.Errorf("open %s: %w", d.path, err), file.Close())
 	}
 	return d, nil

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/hermes-env/hermes-env/internal/atomicfile"
 	"github.com/tidwall/gjson"
 )
 
@@ -129,7 +130,7 @@ func createNew(path string) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return atomicfile.SyncDir(filepath.Dir(path))
 }
 
 // restore reads the journal of a run that already has a group file and makes the

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/internal/atomicfile"
 )
 
 // Run is a run directory owned by this process. Its methods may be called from
@@ -226,7 +227,7 @@ func (r *Run) open(info *Info) (err error) {
 	}
 	undo = append(undo, r.rollouts.Close)
 	r.noteFile()
-	if err := syncDir(r.dir); err != nil {
+	if err := atomicfile.SyncDir(r.dir); err != nil {
 		return fmt.Errorf("open run %s: %w", r.dir, err)
 	}
 	// A view made with another option is made again from the first line.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/hermes-env/hermes-env/internal/atomicfile"
 )
 
 // Supersede takes the rollouts for which drop reports true out of the run, so
@@ -142,7 +144,7 @@ func (r *Run) copySuperseded(dropped []bool) (before int64, err error) {
 	if err := f.Sync(); err != nil {
 		return 0, fmt.Errorf("sync %s: %w", path, err)
 	}
-	return before, syncDir(r.dir)
+	return before, atomicfile.SyncDir(r.dir)
 }
 
 // copyLines copies the chosen ones of the first n lines of rollouts.jsonl, in order, and

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/hermes-env/hermes-env/internal/atomicfile"
 )
 
 // waitingDir is the folder of a run directory with the finished conversations that wait
@@ -179,7 +181,7 @@ func (r *Run) beginSegment() error {
 	if err != nil {
 		return err
 	}
-	if err := syncDir(r.path(waitingDir)); err != nil {
+	if err := atomicfile.SyncDir(r.path(waitingDir)); err != nil {
 		return firstOf(err, f.Close())
 	}
 	w.file, w.size = f, 0

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/hermes-env/hermes-env/internal/atomicfile"
 	"github.com/hermes-env/hermes-env/trajectories"
 	"github.com/hermes-env/hermes-env/trajectories/convert"
 )
@@ -32,11 +33,10 @@ func writeCard(store *trajectories.Run) error {
 		return fmt.Errorf("write the dataset card: %w", err)
 	}
 	card := convert.RunCard(store.Manifest(), filepath.Base(store.Dir()), Version(), lines)
-	temporary := path + ".tmp"
-	if err := os.WriteFile(temporary, []byte(card.Text()), 0o644); err != nil {
+	if err := atomicfile.Write(path, []byte(card.Text())); err != nil {
 		return fmt.Errorf("write the dataset card: %w", err)
 	}
-	return os.Rename(temporary, path)
+	return nil
 }
 
 // describeTrajectories reads a file for its card; one that is missing is empty.

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/hermes-env/hermes-env/env"
+	"github.com/hermes-env/hermes-env/internal/atomicfile"
 	"github.com/hermes-env/hermes-env/trajectories"
 	"github.com/hermes-env/hermes-env/trajectories/report"
 	"github.com/hermes-env/hermes-env/trajectories/stats"
@@ -157,36 +157,31 @@ func (s *session) writeFile(path string, write func(io.Writer) error) (err error
 		buffered := bufio.NewWriterSize(s.app.Stdout, 256<<10)
 		return errors.Join(write(buffered), buffered.Flush())
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	var size int64
+	err = atomicfile.WriteFrom(path, func(w io.Writer) error {
+		counted := &countingWriter{w: w}
+		buffered := bufio.NewWriterSize(counted, 256<<10)
+		err := errors.Join(write(buffered), buffered.Flush())
+		size = counted.n
+		return err
+	})
 	if err != nil {
 		return fail(ExitStore, fmt.Errorf("write %s: %w", path, err))
 	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-			err = fail(ExitStore, fmt.Errorf("write %s: %w", path, err))
-		}
-	}()
-	buffered := bufio.NewWriterSize(f, 256<<10)
-	if err := write(buffered); err != nil {
-		return err
-	}
-	if err := buffered.Flush(); err != nil {
-		return err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	fmt.Fprintf(s.app.Stdout, "%s (%s)\n", path, fileSize(info.Size()))
+	fmt.Fprintf(s.app.Stdout, "%s (%s)\n", path, fileSize(size))
 	return nil
+}
+
+// countingWriter counts the bytes that go through it.
+type countingWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
 }
 
 func fileSize(n int64) string {

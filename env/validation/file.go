@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/internal/atomicfile"
 )
 
 // FileName is the name of files of verdicts.
@@ -95,11 +96,7 @@ func Write(path string, verdicts []Verdict) error {
 	if err := encode(&lines, verdicts); err != nil {
 		return err
 	}
-	temporary := path + ".tmp"
-	if err := os.WriteFile(temporary, lines.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write verdicts: %w", err)
-	}
-	if err := os.Rename(temporary, path); err != nil {
+	if err := atomicfile.Write(path, lines.Bytes()); err != nil {
 		return fmt.Errorf("write verdicts: %w", err)
 	}
 	return nil

@@ -66,10 +66,11 @@ func Distance(a, b string) int {
 	return row[len(y)]
 }
 
-// Nearest returns the candidate that name probably stands for, "" if none is like it.
-// Case counts for nothing, nor does the difference of "-" and "_". Of equally near
-// candidates the first one wins; a long enough beginning of one stands for it.
-func Nearest(name string, candidates []string) string {
+// Misspelt returns the candidate that name probably is with a few letters wrong, "" if none
+// is that near: a third of the name's length, at least 1 and at most 4. Case counts for
+// nothing, nor does the difference of "-" and "_". Of equally near candidates the first one
+// wins.
+func Misspelt(name string, candidates []string) string {
 	if len(name) > maxName/2 {
 		return ""
 	}
@@ -80,14 +81,20 @@ func Nearest(name string, candidates []string) string {
 			best, bestDistance = c, d
 		}
 	}
-	if best == "" && len(name) >= 4 {
-		for _, c := range candidates {
-			if strings.HasPrefix(plainName(c), plain) {
-				return c
-			}
+	return best
+}
+
+// Nearest is Misspelt, and else the first candidate that begins with name.
+func Nearest(name string, candidates []string) string {
+	if near := Misspelt(name, candidates); near != "" || len(name) < 4 {
+		return near
+	}
+	for _, c := range candidates {
+		if strings.HasPrefix(plainName(c), plainName(name)) {
+			return c
 		}
 	}
-	return best
+	return ""
 }
 
 func plainName(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "_") }

@@ -37,6 +37,16 @@ func TestNearest_IsWhatAMisspeltNameStandsFor(t *testing.T) {
 	}
 }
 
+func TestMisspelt_TakesNoBeginningForTheWhole(t *testing.T) {
+	names := []string{"work_directories", "verify_in", "sandbox.image"}
+	for in, want := range map[string]string{
+		"workdirectories": "work_directories", "Work-Directories": "work_directories", "verfiy_in": "verify_in", "verify_inn": "verify_in",
+		"verified": "", "verify": "", "work": "", "": "", strings.Repeat("a", 1000): "",
+	} {
+		require.Equal(t, want, Misspelt(in, names), in)
+	}
+}
+
 func TestRank_LeavesOutNegativeDistances(t *testing.T) {
 	got := Rank([]string{"ccc", "a", "bb", "b"}, 2, func(s string) int {
 		if s == "a" {

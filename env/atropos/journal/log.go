@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/hermes-env/hermes-env/internal/atomicfile"
 )
 
 // Config says how a log is kept.
@@ -375,7 +377,7 @@ func (l *Log) createFile(number uint64, snapshot *record) (f *file, err error) {
 		return nil, err
 	}
 	if l.sync {
-		if err := syncDir(l.dir); err != nil {
+		if err := atomicfile.SyncDir(l.dir); err != nil {
 			return nil, err
 		}
 	}
@@ -480,13 +482,4 @@ func fileNumber(name string) (uint64, bool) {
 	}
 	n, err := strconv.ParseUint(digits, 10, 64)
 	return n, err == nil && n > 0 && fileName(n) == name
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/hermes-env/hermes-env/internal/atomicfile"
 )
 
 // Reload returns what the log holds durably after it has failed. What was appended
@@ -125,7 +127,7 @@ func (l *Log) resume() error {
 	if !l.sync {
 		return nil
 	}
-	return errors.Join(handle.Sync(), syncDir(l.dir))
+	return errors.Join(handle.Sync(), atomicfile.SyncDir(l.dir))
 }
 
 // probe writes a file and removes it.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hermes-env/hermes-env/internal/spelling"
+	"github.com/hermes-env/hermes-env/internal/textutil"
 )
 
 // reader collects what is wrong with a document while its tables are read.
@@ -66,7 +66,7 @@ var ownKeys = []string{"keep_processes", "work_directories", "verify_in", "isola
 // misspeltKeys notes the keys of [metadata] that are probably misspelt ones of hermes-env.
 func (t *table) misspeltKeys() {
 	for key := range t.values {
-		if near := spelling.Nearest(key, ownKeys); near != "" && !t.used[key] {
+		if near := textutil.Misspelt(key, ownKeys); near != "" && !t.used[key] {
 			t.note(t.name(key), "is not known and is ignored; did you mean %q?", near)
 		}
 	}
@@ -88,7 +88,7 @@ func (t *table) done() {
 	})
 	known := slices.Sorted(maps.Keys(t.used))
 	for _, key := range unknown {
-		switch near := spelling.Nearest(key, known); {
+		switch near := textutil.Misspelt(key, known); {
 		case near != "":
 			t.note(t.name(key), "is not known and is ignored; did you mean %q?", near)
 		case slices.Contains(ownKeys, key):

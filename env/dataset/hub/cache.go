@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/hermes-env/hermes-env/internal/atomicfile"
 )
 
 // cacheTag marks the cache for programs that make backups (bford.info/cachedir).
@@ -67,26 +69,9 @@ func (c *Client) makeDirs(files ...string) error {
 	tag := filepath.Join(c.options.CacheDir, "CACHEDIR.TAG")
 	if _, err := os.Lstat(tag); errors.Is(err, fs.ErrNotExist) {
 		// Only a hint for others: what prevents it shows when a file is written.
-		_ = writeWhole(tag, []byte(cacheTag))
+		_ = atomicfile.Write(tag, []byte(cacheTag))
 	}
 	return nil
-}
-
-// writeWhole writes a small file so that nobody ever sees a part of it.
-func writeWhole(name string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".tmp-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
 }
 
 // storeRef notes which commit a revision stands for. A cache that can't be written, but
@@ -99,7 +84,7 @@ func (c *Client) storeRef(repo Repo, revision, commit string) error {
 	if err := c.makeDirs(name); err != nil {
 		return err
 	}
-	return c.cacheError(writeWhole(name, []byte(commit)))
+	return c.cacheError(atomicfile.Write(name, []byte(commit)))
 }
 
 // storedTree is the cache's form of a complete listing, shared with the hub's Python
@@ -135,7 +120,7 @@ func (c *Client) storeTree(repo Repo, commit string, files []File) {
 		return
 	}
 	if name := c.treePath(repo, commit); c.makeDirs(name) == nil {
-		_ = writeWhole(name, bytes.TrimSuffix(data.Bytes(), []byte("\n")))
+		_ = atomicfile.Write(name, bytes.TrimSuffix(data.Bytes(), []byte("\n")))
 	}
 }
 
@@ -253,17 +238,8 @@ func copyFile(from, to string) error {
 		return err
 	}
 	defer in.Close()
-	out, err := os.CreateTemp(filepath.Dir(to), ".tmp-*")
-	if err != nil {
+	return atomicfile.WriteFrom(to, func(out io.Writer) error {
+		_, err := io.Copy(out, in)
 		return err
-	}
-	_, err = io.Copy(out, in)
-	err = errors.Join(err, out.Chmod(0o644), out.Close())
-	if err == nil {
-		err = os.Rename(out.Name(), to)
-	}
-	if err != nil {
-		_ = os.Remove(out.Name())
-	}
-	return err
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hermes-env/hermes-env/internal/atomicfile"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -214,7 +215,7 @@ func (c *Client) fileAddress(t target) string {
 // storeAbsent remembers, as the hub's Python client does, that a commit lacks a file.
 func (c *Client) storeAbsent(repo Repo, commit, path string) {
 	if name := c.absentPath(repo, commit, path); c.makeDirs(name) == nil {
-		_ = writeWhole(name, nil)
+		_ = atomicfile.Write(name, nil)
 	}
 }
 
