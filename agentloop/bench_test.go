@@ -26,6 +26,7 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop/model/modeltest"
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/internal/gcpace"
 	"github.com/hermes-env/hermes-env/toolcontext"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/local"
 	"github.com/hermes-env/hermes-env/toolcontext/tools"
@@ -230,15 +231,19 @@ func (e *noopEnvironment) Reward(context.Context, env.Item, *agentloop.Result, *
 	return env.Score{Value: 1}, nil
 }
 
+// ScoresInstantly says that Reward asks nothing and starts nothing.
+func (e *noopEnvironment) ScoresInstantly() bool { return true }
+
 func noopTool() tools.Tool {
 	return tools.Tool{Name: "noop", Toolset: "noop", Description: "does nothing",
 		Handler: func(context.Context, *tools.Call) (string, error) { return `{"ok":true}`, nil }}
 }
 
 // recordedRollouts runs n rollouts with everything on: the runner, durable
-// recording, the ShareGPT view and metrics.
+// recording, the ShareGPT view and metrics, and the program's pace of garbage collection.
 func recordedRollouts(tb testing.TB, url string, n, concurrent int) time.Duration {
 	tb.Helper()
+	defer gcpace.Relax()()
 	registry, err := tools.NewRegistry(noopTool())
 	require.NoError(tb, err)
 	provider, err := local.New(local.Config{BaseDir: filepath.Join(tb.TempDir(), "sandboxes")})
