@@ -66,7 +66,7 @@ func (t *target) decodeAnswer(resp *http.Response, raw []byte, messages []chat.M
 		*reported = chat.ParseUsage(usage)
 	}
 	if !isNull(failure) && string(failure) != "false" {
-		return nil, t.embeddedFailure(resp, gjson.ParseBytes(failure))
+		return nil, t.embedded(resp, failure)
 	}
 	if len(choices) == 0 || choices[0] != '[' {
 		return nil, t.withoutChoices(resp, raw, choices)
@@ -85,7 +85,7 @@ func (t *target) decodeAnswer(resp *http.Response, raw []byte, messages []chat.M
 		return true
 	})
 	if !isNull(choiceError) {
-		return nil, t.embeddedFailure(resp, gjson.ParseBytes(choiceError))
+		return nil, t.embedded(resp, choiceError)
 	}
 	if len(message) == 0 || message[0] != '{' {
 		return nil, t.withoutMessage(resp, first)
@@ -98,6 +98,11 @@ func (t *target) decodeAnswer(resp *http.Response, raw []byte, messages []chat.M
 		Message: normal, FinishReason: textOf(finish, FinishStop, "tool_calls"), ID: textOf(id),
 		Model: textOf(model, t.model), Server: t.server, Attempts: 1, Usage: *reported,
 	}, nil
+}
+
+// embedded describes an error inside a successful answer.
+func (t *target) embedded(resp *http.Response, failure []byte) *Error {
+	return t.embeddedFailure(resp, gjson.ParseBytes(failure))
 }
 
 // textOf returns a value as a text, which is one of those known if it is equal.
