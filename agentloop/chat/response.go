@@ -69,7 +69,8 @@ func alreadyNormal(raw []byte, taken func(string) bool) (Message, bool) {
 		return Message{}, false
 	}
 	m := Message{raw: compact(raw), role: RoleAssistant}
-	var role, content, reasoning, calls bool
+	var role, content, reasoning bool
+	var calls []byte
 	normal := m.raw[0] == '{'
 	EachMember(m.raw, func(key string, value []byte) bool {
 		text := value[0] == '"'
@@ -88,14 +89,16 @@ func alreadyNormal(raw []byte, taken func(string) bool) (Message, bool) {
 		case "reasoning", "reasoning_details":
 			normal = false
 		case "tool_calls":
-			m.calls, normal = readCalls(value, taken)
-			normal = normal && !calls
-			calls = true
+			normal = calls == nil
+			calls = value
 		default:
 			normal = !isNull(value)
 		}
 		return normal
 	})
+	if normal && calls != nil { // not from within, where the stack is deeper
+		m.calls, normal = readCalls(calls, taken)
+	}
 	return m, normal && role && (content || len(m.calls) > 0)
 }
 
@@ -118,37 +121,40 @@ func readCalls(list []byte, taken func(string) bool) (calls []ToolCall, normal b
 func readCall(item []byte) (c ToolCall, normal bool) {
 	normal = true
 	kind := false
+	var id, function, name, arguments []byte
 	EachMember(item, func(key string, value []byte) bool {
 		switch key {
 		case "id":
-			normal = normal && c.ID == "" && value[0] == '"'
-			if normal {
-				c.ID = sharedText(value)
-			}
+			normal = normal && id == nil
+			id = value
 		case "type":
 			kind = string(value) == `"function"`
 		case "function":
-			members := 0
-			EachMember(value, func(key string, value []byte) bool {
-				members++
-				switch {
-				case value[0] != '"':
-					normal = false
-				case key == "name":
-					c.Name = sharedText(value)
-				case key == "arguments":
-					c.Arguments = sharedText(value)
-				}
-				return true
-			})
-			normal = normal && members == 2
+			normal = normal && function == nil
+			function = value
 		case "index":
 			normal = false
 		}
 		return true
 	})
-	return c, normal && kind
+	members := 0
+	EachMember(function, func(key string, value []byte) bool {
+		members++
+		switch key {
+		case "name":
+			name = value
+		case "arguments":
+			arguments = value
+		}
+		return true
+	})
+	if !normal || !kind || members != 2 || !isString(id) || !isString(name) || !isString(arguments) {
+		return c, false
+	}
+	return ToolCall{ID: sharedText(id), Name: sharedText(name), Arguments: sharedText(arguments)}, true
 }
+
+func isString(value []byte) bool { return len(value) > 0 && value[0] == '"' }
 
 func normalizeCalls(o *Object, taken func(string) bool, mint func() string) ([]ToolCall, error) {
 	list := o.Get("tool_calls")

@@ -12,14 +12,33 @@ import (
 	"github.com/tidwall/gjson"
 )
 
+// answerParts are the parts of an answer that count, as the server wrote them.
+type answerParts struct {
+	id, model, finish, message []byte
+	usage                      chat.Usage
+}
+
 // decode reads a successful answer. The messages of the request tell which call ids are taken.
 func (t *target) decode(resp *http.Response, raw []byte, messages []chat.Message, mint func() string) (*Response, *Error) {
-	var reported chat.Usage
-	answer, useless := t.decodeAnswer(resp, raw, messages, mint, &reported)
-	if useless != nil {
-		useless.Usage = reported // paid for all the same
+	var p answerParts
+	if useless := t.takeApart(resp, raw, &p); useless != nil {
+		useless.Usage = p.usage // paid for all the same
+		return nil, useless
 	}
-	return answer, useless
+	normal, err := chat.Normalize(p.message, takenIn(messages), mint)
+	if err != nil {
+		useless := t.malformed(resp, "%s", t.redact(err.Error()))
+		useless.Usage = p.usage
+		return nil, useless
+	}
+	return t.response(&p, normal), nil
+}
+
+func (t *target) response(p *answerParts, message chat.Message) *Response {
+	return &Response{
+		Message: message, FinishReason: textOf(p.finish, FinishStop, "tool_calls"), ID: textOf(p.id),
+		Model: textOf(p.model, t.model), Server: t.server, Attempts: 1, Usage: p.usage,
+	}
 }
 
 func (t *target) malformed(resp *http.Response, format string, args ...any) *Error {
@@ -29,30 +48,31 @@ func (t *target) malformed(resp *http.Response, format string, args ...any) *Err
 	return e
 }
 
-func (t *target) decodeAnswer(resp *http.Response, raw []byte, messages []chat.Message, mint func() string, reported *chat.Usage) (*Response, *Error) {
+// takeApart finds the parts of an answer, or says why it is of no use.
+func (t *target) takeApart(resp *http.Response, raw []byte, p *answerParts) *Error {
 	raw = bytes.TrimPrefix(bytes.TrimSpace(raw), []byte("\ufeff"))
 	if len(raw) == 0 {
 		e := t.malformed(resp, "the body is empty")
 		e.Kind = KindEmptyResponse
-		return nil, e
+		return e
 	}
 	if !chat.Valid(raw) {
-		return nil, t.unreadable(resp, raw)
+		return t.unreadable(resp, raw)
 	}
 	if !utf8.Valid(raw) {
 		// Valid JSON has foreign bytes only inside strings.
 		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
 	}
 	if raw[0] != '{' {
-		return nil, t.malformed(resp, "want a JSON object, got %s", t.excerpt(string(raw)))
+		return t.malformed(resp, "want a JSON object, got %s", t.excerpt(string(raw)))
 	}
-	var id, model, choices, usage, failure []byte
+	var choices, usage, failure []byte
 	chat.EachMember(raw, func(key string, value []byte) bool {
 		switch key {
 		case "id":
-			id = value
+			p.id = value
 		case "model":
-			model = value
+			p.model = value
 		case "choices":
 			choices = value
 		case "usage":
@@ -63,41 +83,34 @@ func (t *target) decodeAnswer(resp *http.Response, raw []byte, messages []chat.M
 		return true
 	})
 	if len(usage) > 0 && usage[0] == '{' {
-		*reported = chat.ParseUsage(usage)
+		p.usage = chat.ParseUsage(usage)
 	}
 	if !isNull(failure) && string(failure) != "false" {
-		return nil, t.embedded(resp, failure)
+		return t.embedded(resp, failure)
 	}
 	if len(choices) == 0 || choices[0] != '[' {
-		return nil, t.withoutChoices(resp, raw, choices)
+		return t.withoutChoices(resp, raw, choices)
 	}
-	var first, message, finish, choiceError []byte
+	var first, choiceError []byte
 	chat.EachElement(choices, func(choice []byte) bool { first = choice; return false })
 	chat.EachMember(first, func(key string, value []byte) bool {
 		switch key {
 		case "message":
-			message = value
+			p.message = value
 		case "finish_reason":
-			finish = value
+			p.finish = value
 		case "error":
 			choiceError = value
 		}
 		return true
 	})
 	if !isNull(choiceError) {
-		return nil, t.embedded(resp, choiceError)
+		return t.embedded(resp, choiceError)
 	}
-	if len(message) == 0 || message[0] != '{' {
-		return nil, t.withoutMessage(resp, first)
+	if len(p.message) == 0 || p.message[0] != '{' {
+		return t.withoutMessage(resp, first)
 	}
-	normal, err := chat.Normalize(message, takenIn(messages), mint)
-	if err != nil {
-		return nil, t.malformed(resp, "%s", t.redact(err.Error()))
-	}
-	return &Response{
-		Message: normal, FinishReason: textOf(finish, FinishStop, "tool_calls"), ID: textOf(id),
-		Model: textOf(model, t.model), Server: t.server, Attempts: 1, Usage: *reported,
-	}, nil
+	return nil
 }
 
 // embedded describes an error inside a successful answer.
