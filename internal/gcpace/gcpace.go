@@ -1,6 +1,7 @@
 // Package gcpace makes the garbage collector of a process with little live memory run less
-// often. By default Go collects each time the heap has doubled, from 4 MB on: a process with
-// a few megabytes of live memory that allocates much then collects hundreds of times a second.
+// often, and that of one with much a little more often. By default Go collects each time the
+// heap has doubled, from 4 MB on: a process with a few megabytes of live memory that allocates
+// much then collects hundreds of times a second, and one with hundreds needs twice as many.
 package gcpace
 
 import (
@@ -13,12 +14,17 @@ import (
 )
 
 // Garbage is what Relax lets accumulate before a collection, in bytes, however little of the
-// memory is live. With more live memory than that Go's default rule applies unchanged.
-const Garbage = 32 << 20
+// memory is live. With more live memory than that Go's default rule applies unchanged, up to
+// Large bytes. With more than those, garbage may be three quarters of the live memory.
+const (
+	Garbage = 32 << 20
+	Large   = 128 << 20
+)
 
 // Go's default value of GOGC, and the highest that Relax sets: the heap of a process that
 // has just started is collected at 4 MB times GOGC/100.
 const (
+	largePercent   = 75
 	defaultPercent = 100
 	maxPercent     = 800
 )
@@ -77,6 +83,9 @@ func (p *pace) end() {
 // it changes seldom.
 func percentFor(live uint64) int {
 	percent := maxPercent
+	if live > Large {
+		return largePercent
+	}
 	if live > 0 {
 		percent = int(min(maxPercent, math.Round(float64(Garbage)*100/float64(live))))
 	}

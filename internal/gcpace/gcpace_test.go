@@ -13,6 +13,10 @@ func TestPercentFor_BoundsGarbage(t *testing.T) {
 	require.Equal(t, maxPercent, percentFor(1<<20))
 	for live := uint64(1 << 20); live < 4<<30; live += live / 7 {
 		percent := percentFor(live)
+		if live > Large {
+			require.Equal(t, largePercent, percent)
+			continue
+		}
 		require.GreaterOrEqual(t, percent, defaultPercent)
 		garbage := live * uint64(percent) / 100
 		require.LessOrEqual(t, garbage, max(uint64(Garbage), live)*101/100, "with %d bytes live", live)
