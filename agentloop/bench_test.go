@@ -257,14 +257,23 @@ func recordedRollouts(tb testing.TB, url string, n, concurrent int) time.Duratio
 
 func recordedRolloutsOf(tb testing.TB, url string, environment *noopEnvironment, concurrent int) time.Duration {
 	tb.Helper()
-	n := environment.n
 	defer gcpace.Relax()()
+	n := environment.n
+	server := model.Server{BaseURL: url, Model: "mock", MaxConcurrent: concurrent, Timeout: 5 * time.Minute}
+	summary, spent := recordedRun(tb, server, environment, concurrent)
+	require.Equal(tb, n, summary.Outcomes[trajectories.OutcomeScored], "%v", summary.Outcomes)
+	require.Equal(tb, n*turnsPerRollout, summary.Turns)
+	return spent
+}
+
+func recordedRun(tb testing.TB, server model.Server, environment env.Environment, concurrent int) (*env.Summary, time.Duration) {
+	tb.Helper()
 	registry, err := tools.NewRegistry(noopTool())
 	require.NoError(tb, err)
 	provider, err := local.New(local.Config{BaseDir: filepath.Join(tb.TempDir(), "sandboxes")})
 	require.NoError(tb, err)
 	defer func() { require.NoError(tb, provider.Close(context.Background())) }()
-	pool, err := model.ForServers([]model.Server{{BaseURL: url, Model: "mock", MaxConcurrent: concurrent, Timeout: 5 * time.Minute}}, model.PoolConfig{})
+	pool, err := model.ForServers([]model.Server{server}, model.PoolConfig{})
 	require.NoError(tb, err)
 	defer pool.CloseIdleConnections()
 	definitions, err := registry.Definitions("noop")
@@ -283,10 +292,8 @@ func recordedRolloutsOf(tb testing.TB, url string, environment *noopEnvironment,
 	summary, err := runner.Run(tb.Context())
 	spent := time.Since(started)
 	require.NoError(tb, err)
-	require.Equal(tb, n, summary.Outcomes[trajectories.OutcomeScored], "%v", summary.Outcomes)
-	require.Equal(tb, n*turnsPerRollout, summary.Turns)
 	require.NoError(tb, store.Close(trajectories.StatusDone))
-	return spent
+	return summary, spent
 }
 
 // BenchmarkPeakMemory reports the process's peak memory with 2,048 rollouts in

@@ -3,50 +3,64 @@
 package agentloop_test
 
 import (
-	"runtime"
-	"runtime/metrics"
-	"slices"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"strings"
 	"testing"
-	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hermes-env/hermes-env/agentloop/chat"
+	"github.com/hermes-env/hermes-env/agentloop/model"
+	"github.com/hermes-env/hermes-env/env"
 )
 
-// The stack of a rollout is 8 KB or less while its model thinks. A frame that got larger
-// makes it 16 KB, for as many goroutines as rollouts run. The race detector has larger ones.
-func TestRunner_NeedsLittleStackWhileModelsThink(t *testing.T) {
-	const rollouts = 500
-	url := startMock(t, 50*time.Millisecond)
-	before := stackBytes()
-	done, counted := make(chan struct{}), make(chan []uint64)
-	go func() {
-		var samples []uint64
-		for {
-			select {
-			case <-done:
-				counted <- samples
-				return
-			default:
-				if all := stackBytes(); runtime.NumGoroutine() > rollouts {
-					samples = append(samples, all)
-				}
-			}
-		}
-	}()
-	recordedRollouts(t, url, rollouts, rollouts)
-	close(done)
-	samples := <-counted
-	require.NotEmpty(t, samples)
-	slices.Sort(samples)
-	perRollout := (samples[len(samples)/2] - before) / rollouts
-	t.Logf("%d bytes of stack per rollout, %d samples", perRollout, len(samples))
-	require.Less(t, perRollout, uint64(13<<10))
+// deepEnvironment notes where on its rollout's stack FormatPrompt is called.
+type deepEnvironment struct {
+	noopEnvironment
+	at uintptr
 }
 
-// stackBytes returns how much memory stacks take, without those that are free.
-func stackBytes() uint64 {
-	runtime.GC()
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/stacks:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
+func (e *deepEnvironment) FormatPrompt(item env.Item) ([]chat.Message, error) {
+	growStack(64)
+	var here byte
+	e.at = uintptr(unsafe.Pointer(&here)) //nolint:gosec // only compared
+	return e.noopEnvironment.FormatPrompt(item)
+}
+
+// growStack has the stack grow, so that it is not moved afterwards.
+//
+//go:noinline
+func growStack(kilobytes int) byte {
+	var frame [1 << 10]byte
+	if kilobytes == 0 {
+		return frame[0]
+	}
+	return growStack(kilobytes-1) + frame[kilobytes]
+}
+
+// deepTransport notes where on its rollout's stack it sends a request, and answers.
+type deepTransport struct{ at uintptr }
+
+func (t *deepTransport) RoundTrip(*http.Request) (*http.Response, error) {
+	var here byte
+	t.at = uintptr(unsafe.Pointer(&here)) //nolint:gosec // only compared
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, ContentLength: -1,
+		Body: io.NopCloser(strings.NewReader(`{"choices":[{"message":{"role":"assistant","content":"done"},"finish_reason":"stop"}]}`))}, nil
+}
+
+// A rollout whose model thinks waits on a stack of 8 KB, of which sending and reading an
+// answer need some 3 KB. Larger frames on the way there make it 16 KB, for as many
+// goroutines as rollouts run. The race detector has larger ones.
+func TestRunner_NeedsLittleStackWhileModelsThink(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection may shrink the stack
+	transport := &deepTransport{}
+	environment := &deepEnvironment{noopEnvironment: noopEnvironment{n: 1, instant: true}}
+	recordedRun(t, model.Server{BaseURL: "http://host/v1", Model: "mock", Transport: transport}, environment, 1)
+	require.NotZero(t, environment.at)
+	depth := int(environment.at) - int(transport.at) // stacks grow downwards
+	t.Logf("%d bytes from prompt to request", depth)
+	require.Less(t, depth, 3<<10)
 }
