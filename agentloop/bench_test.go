@@ -26,6 +26,7 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop/model/modeltest"
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/internal/gcpace"
 	"github.com/hermes-env/hermes-env/toolcontext"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/local"
 	"github.com/hermes-env/hermes-env/toolcontext/tools"
@@ -91,7 +92,13 @@ func startMock(tb testing.TB, latency time.Duration) string {
 	return strings.TrimSpace(url)
 }
 
-func BenchmarkAgainstBareLoop(b *testing.B) {
+func BenchmarkAgainstBareLoop(b *testing.B) { againstBareLoop(b, true) }
+
+// BenchmarkAgainstBareLoopStoredFirst is the same for an environment whose verifier takes
+// its time: each conversation is made durable before it is scored, and its record once more.
+func BenchmarkAgainstBareLoopStoredFirst(b *testing.B) { againstBareLoop(b, false) }
+
+func againstBareLoop(b *testing.B, instant bool) {
 	url := startMock(b, 0)
 	for _, concurrent := range []int{16, 256, 2048} {
 		b.Run(fmt.Sprintf("rollouts=%d", concurrent), func(b *testing.B) {
@@ -101,7 +108,7 @@ func BenchmarkAgainstBareLoop(b *testing.B) {
 				before := cpuTime()
 				bare += bareRollouts(b, url, n, concurrent)
 				between := cpuTime()
-				ours += recordedRollouts(b, url, n, concurrent)
+				ours += recordedRolloutsOf(b, url, &noopEnvironment{n: n, instant: instant}, concurrent)
 				bareCPU += between - before
 				oursCPU += cpuTime() - between
 			}
@@ -209,7 +216,10 @@ func inParallel(b testing.TB, n, concurrent int, do func() error) time.Duration 
 }
 
 // noopEnvironment has n items and a tool that does nothing.
-type noopEnvironment struct{ n, next int }
+type noopEnvironment struct {
+	n, next int
+	instant bool // scores need no time
+}
 
 func (e *noopEnvironment) Name() string                { return "noop" }
 func (e *noopEnvironment) Setup(context.Context) error { return nil }
@@ -230,21 +240,40 @@ func (e *noopEnvironment) Reward(context.Context, env.Item, *agentloop.Result, *
 	return env.Score{Value: 1}, nil
 }
 
+// ScoresInstantly says whether Reward asks nothing and starts nothing.
+func (e *noopEnvironment) ScoresInstantly() bool { return e.instant }
+
 func noopTool() tools.Tool {
 	return tools.Tool{Name: "noop", Toolset: "noop", Description: "does nothing",
 		Handler: func(context.Context, *tools.Call) (string, error) { return `{"ok":true}`, nil }}
 }
 
 // recordedRollouts runs n rollouts with everything on: the runner, durable
-// recording, the ShareGPT view and metrics.
+// recording, the ShareGPT view and metrics, and the program's pace of garbage collection.
 func recordedRollouts(tb testing.TB, url string, n, concurrent int) time.Duration {
+	tb.Helper()
+	return recordedRolloutsOf(tb, url, &noopEnvironment{n: n, instant: true}, concurrent)
+}
+
+func recordedRolloutsOf(tb testing.TB, url string, environment *noopEnvironment, concurrent int) time.Duration {
+	tb.Helper()
+	defer gcpace.Relax()()
+	n := environment.n
+	server := model.Server{BaseURL: url, Model: "mock", MaxConcurrent: concurrent, Timeout: 5 * time.Minute}
+	summary, spent := recordedRun(tb, server, environment, concurrent)
+	require.Equal(tb, n, summary.Outcomes[trajectories.OutcomeScored], "%v", summary.Outcomes)
+	require.Equal(tb, n*turnsPerRollout, summary.Turns)
+	return spent
+}
+
+func recordedRun(tb testing.TB, server model.Server, environment env.Environment, concurrent int) (*env.Summary, time.Duration) {
 	tb.Helper()
 	registry, err := tools.NewRegistry(noopTool())
 	require.NoError(tb, err)
 	provider, err := local.New(local.Config{BaseDir: filepath.Join(tb.TempDir(), "sandboxes")})
 	require.NoError(tb, err)
 	defer func() { require.NoError(tb, provider.Close(context.Background())) }()
-	pool, err := model.ForServers([]model.Server{{BaseURL: url, Model: "mock", MaxConcurrent: concurrent, Timeout: 5 * time.Minute}}, model.PoolConfig{})
+	pool, err := model.ForServers([]model.Server{server}, model.PoolConfig{})
 	require.NoError(tb, err)
 	defer pool.CloseIdleConnections()
 	definitions, err := registry.Definitions("noop")
@@ -253,7 +282,7 @@ func recordedRollouts(tb testing.TB, url string, n, concurrent int) time.Duratio
 		Command: "evaluate", Environment: "noop", Config: json.RawMessage("{}"), Tools: definitions})
 	require.NoError(tb, err)
 	runner, err := env.New(env.Options{
-		Mode: config.Evaluate, Environment: &noopEnvironment{n: n}, Agent: env.AgentModel,
+		Mode: config.Evaluate, Environment: environment, Agent: env.AgentModel,
 		Config: config.Env{Attempts: 1, MaxEvalWorkers: concurrent, MaxAgentTurns: 2 * turnsPerRollout, MaxTokenLength: 100,
 			VerifyTimeout: 60, PassThreshold: 1, ToolPoolSize: 128},
 		Model: model.Retry(pool, model.RetryPolicy{}), ModelName: "mock", Provider: provider, Registry: registry, Store: store,
@@ -263,10 +292,8 @@ func recordedRollouts(tb testing.TB, url string, n, concurrent int) time.Duratio
 	summary, err := runner.Run(tb.Context())
 	spent := time.Since(started)
 	require.NoError(tb, err)
-	require.Equal(tb, n, summary.Outcomes[trajectories.OutcomeScored], "%v", summary.Outcomes)
-	require.Equal(tb, n*turnsPerRollout, summary.Turns)
 	require.NoError(tb, store.Close(trajectories.StatusDone))
-	return spent
+	return summary, spent
 }
 
 // BenchmarkPeakMemory reports the process's peak memory with 2,048 rollouts in

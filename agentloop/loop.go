@@ -208,6 +208,14 @@ func (l *loop) ask(ctx context.Context, turn *Turn, extra chat.Object) (*model.R
 	if err != nil {
 		return nil, &modelFailure{err}
 	}
+	if err := l.take(turn, resp); err != nil {
+		return nil, &modelFailure{err}
+	}
+	return resp, nil
+}
+
+// take appends an answer to the conversation.
+func (l *loop) take(turn *Turn, resp *model.Response) error {
 	turn.Queue = resp.Wait
 	turn.Usage = resp.Usage
 	turn.FinishReason = resp.FinishReason
@@ -217,12 +225,12 @@ func (l *loop) ask(ctx context.Context, turn *Turn, extra chat.Object) (*model.R
 		message, err = l.uniqueIDs(message)
 	}
 	if err != nil {
-		return nil, &modelFailure{err}
+		return err
 	}
 	resp.Message = message
 	l.result.Messages = append(l.result.Messages, message)
 	l.result.ReasoningPerTurn = append(l.result.ReasoningPerTurn, reasoningOf(message))
-	return resp, nil
+	return nil
 }
 
 // turn makes one model call and runs what it asks for; done means that the loop is over.

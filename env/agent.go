@@ -10,7 +10,6 @@ import (
 	"github.com/hermes-env/hermes-env/agentloop"
 	"github.com/hermes-env/hermes-env/agentloop/chat"
 	"github.com/hermes-env/hermes-env/toolcontext"
-	"github.com/hermes-env/hermes-env/trajectories"
 )
 
 // Agent names who acts in a rollout.
@@ -25,22 +24,27 @@ const (
 
 // act lets the agent work on an item. Like agentloop.Run it always returns a
 // Result; the error tells of an endpoint, a sandbox or an oracle that failed.
-func (r *Runner) act(ctx context.Context, rollout string, item Item, stored *trajectories.Rollout, l leg, messages []chat.Message, tc *toolcontext.Context) (*agentloop.Result, error) {
-	if stored != nil {
-		return r.actStored(ctx, item, stored, len(l.Prompt), tc)
+func (r *Runner) act(ctx context.Context, c *course, l *leg, messages []chat.Message) (*agentloop.Result, error) {
+	if c.stored != nil {
+		return r.actStored(ctx, c.a.group.item, c.stored, len(l.Prompt), c.tc)
 	}
 	limit := shorter(r.opts.Config.RolloutTimeout.Duration(), l.Limits.Agent)
 	switch r.opts.Agent {
 	case AgentNop:
 		return &agentloop.Result{Messages: messages, StopReason: agentloop.StopNatural, FinishedNaturally: true}, nil
 	case AgentOracle:
-		return r.actOracle(ctx, l, limit, messages, tc)
+		return r.actOracle(ctx, l, limit, messages, c.tc)
 	case AgentForger:
-		return r.actForger(ctx, l, limit, messages, tc)
+		return r.actForger(ctx, l, limit, messages, c.tc)
 	}
-	c := r.opts.Config
+	return agentloop.Run(ctx, *r.loopConfig(c, l, limit), messages)
+}
+
+// loopConfig says how the agent's conversation goes.
+func (r *Runner) loopConfig(course *course, l *leg, limit time.Duration) *agentloop.Config {
+	c, tc := &r.opts.Config, course.tc
 	temperature := c.AgentTemperature
-	cfg := agentloop.Config{
+	cfg := &agentloop.Config{
 		Model: l.client,
 		Tools: limitedTools{Tools: tc, slots: r.toolSlots},
 		Stop: []agentloop.StopCondition{
@@ -52,7 +56,7 @@ func (r *Runner) act(ctx context.Context, rollout string, item Item, stored *tra
 		Temperature: &temperature,
 		MaxTokens:   c.MaxTokenLength,
 		Extra:       r.extra,
-		Affinity:    rollout,
+		Affinity:    course.rec.ID,
 		Budget: agentloop.Budget{
 			ResultChars:  c.DefaultResultSizeChars,
 			TurnChars:    c.TurnBudgetChars,
@@ -69,7 +73,7 @@ func (r *Runner) act(ctx context.Context, rollout string, item Item, stored *tra
 			return l.reply(ctx, soFar, tc)
 		}
 	}
-	return agentloop.Run(ctx, cfg, messages)
+	return cfg
 }
 
 // textCalls says when the text of answers is parsed for tool calls.
@@ -96,7 +100,7 @@ func shorter(a, b time.Duration) time.Duration {
 
 var errRolloutTimeout = errors.New("the time limit of the rollout is reached")
 
-func (r *Runner) actOracle(ctx context.Context, l leg, limit time.Duration, messages []chat.Message, tc *toolcontext.Context) (*agentloop.Result, error) {
+func (r *Runner) actOracle(ctx context.Context, l *leg, limit time.Duration, messages []chat.Message, tc *toolcontext.Context) (*agentloop.Result, error) {
 	answer := ""
 	result, err := r.actInPlace(ctx, func(ctx context.Context, tc *toolcontext.Context) (err error) {
 		answer, err = l.oracle(ctx, tc)

@@ -67,7 +67,7 @@ func describeForgery(rec *trajectories.Rollout, f Forgery) {
 }
 
 // actForger carries out a forgery.
-func (r *Runner) actForger(ctx context.Context, l leg, limit time.Duration, messages []chat.Message, tc *toolcontext.Context) (*agentloop.Result, error) {
+func (r *Runner) actForger(ctx context.Context, l *leg, limit time.Duration, messages []chat.Message, tc *toolcontext.Context) (*agentloop.Result, error) {
 	result, err := r.actInPlace(ctx, l.forge, limit, messages, tc)
 	if err != nil {
 		return result, fmt.Errorf("forgery: %w", err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/hermes-env/hermes-env/agentloop"
-	"github.com/hermes-env/hermes-env/toolcontext"
 	"github.com/hermes-env/hermes-env/trajectories"
 )
 
@@ -18,17 +17,18 @@ type InstantScorer interface {
 
 // keepWaiting stores the finished conversation of a rollout before it is scored, if a
 // later session could score it without running the agent again.
-func (r *Runner) keepWaiting(ctx context.Context, rec *trajectories.Rollout, item Item, l leg, stored *trajectories.Rollout, tc *toolcontext.Context) error {
-	if s, ok := r.opts.Environment.(InstantScorer); ok && s.ScoresInstantly() || r.opts.Agent != AgentModel || l.staged || stored != nil {
+func (r *Runner) keepWaiting(ctx context.Context, c *course, l *leg) error {
+	if s, ok := r.opts.Environment.(InstantScorer); ok && s.ScoresInstantly() || r.opts.Agent != AgentModel || l.staged || c.stored != nil {
 		return nil
 	}
+	rec := c.rec
 	waiting := *rec
 	waiting.Outcome = trajectories.OutcomeCancelled
 	waiting.Error = &trajectories.Failure{Class: trajectories.ClassWaiting, Message: "the conversation is finished and waits for its score"}
-	if info, ok := tc.Info(); ok {
+	if info, ok := c.tc.Info(); ok {
 		waiting.Sandbox = &trajectories.Sandbox{Backend: info.Backend, Image: info.Image, Digest: info.Digest}
 	}
-	if !r.scorable(item, &waiting) {
+	if !r.scorable(c.a.group.item, &waiting) {
 		return nil
 	}
 	if l.session != nil {

@@ -69,76 +69,92 @@ func alreadyNormal(raw []byte, taken func(string) bool) (Message, bool) {
 		return Message{}, false
 	}
 	m := Message{raw: compact(raw), role: RoleAssistant}
-	var role, content, reasoning, calls bool
-	view := parse(m.raw)
-	normal := view.IsObject()
-	view.ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
+	var role, content, reasoning bool
+	var calls []byte
+	normal := m.raw[0] == '{'
+	EachMember(m.raw, func(key string, value []byte) bool {
+		text := value[0] == '"'
+		switch key {
 		case "role":
-			normal = !role && value.Str == string(RoleAssistant)
+			normal = !role && text && sharedText(value) == string(RoleAssistant)
 			role = true
 		case "content":
-			normal = !content && (value.Type == gjson.String || value.Type == gjson.Null)
-			content = value.Type == gjson.String
+			normal = !content && (text || isNull(value))
+			content = text
 		case "reasoning_content":
-			normal = !reasoning && value.Type == gjson.String && strings.TrimSpace(value.Str) != ""
-			reasoning, m.reasoning = true, value.Str
+			normal = !reasoning && text && strings.TrimSpace(sharedText(value)) != ""
+			if reasoning = true; normal {
+				m.reasoning = sharedText(value)
+			}
 		case "reasoning", "reasoning_details":
 			normal = false
 		case "tool_calls":
-			m.calls, normal = readCalls(value, taken)
-			normal = normal && !calls
-			calls = true
+			normal = calls == nil
+			calls = value
 		default:
-			normal = value.Type != gjson.Null
+			normal = !isNull(value)
 		}
 		return normal
 	})
+	if normal && calls != nil { // not from within, where the stack is deeper
+		m.calls, normal = readCalls(calls, taken)
+	}
 	return m, normal && role && (content || len(m.calls) > 0)
 }
 
 // readCalls reads a list of tool calls that needs no repair.
-func readCalls(list gjson.Result, taken func(string) bool) (calls []ToolCall, normal bool) {
-	normal = list.IsArray()
-	list.ForEach(func(_, item gjson.Result) bool {
-		var c ToolCall
-		kind := false
-		item.ForEach(func(key, value gjson.Result) bool {
-			switch key.Str {
-			case "id":
-				normal = normal && c.ID == "" && value.Type == gjson.String
-				c.ID = value.Str
-			case "type":
-				kind = value.Str == "function"
-			case "function":
-				members := 0
-				value.ForEach(func(key, value gjson.Result) bool {
-					members++
-					switch {
-					case value.Type != gjson.String:
-						normal = false
-					case key.Str == "name":
-						c.Name = value.Str
-					case key.Str == "arguments":
-						c.Arguments = value.Str
-					}
-					return true
-				})
-				normal = normal && members == 2 && value.IsObject()
-			case "index":
-				normal = false
-			}
-			return true
-		})
+func readCalls(list []byte, taken func(string) bool) (calls []ToolCall, normal bool) {
+	normal = true
+	EachElement(list, func(item []byte) bool {
+		c, ok := readCall(item)
 		for _, other := range calls {
-			normal = normal && other.ID != c.ID
+			ok = ok && other.ID != c.ID
 		}
-		normal = normal && kind && c.ID != "" && strings.TrimSpace(c.Arguments) != "" && (taken == nil || !taken(c.ID))
+		normal = ok && c.ID != "" && strings.TrimSpace(c.Arguments) != "" && (taken == nil || !taken(c.ID))
 		calls = append(calls, c)
 		return normal
 	})
 	return calls, normal && len(calls) > 0
 }
+
+// readCall reads a tool call that needs no repair but, perhaps, of its values.
+func readCall(item []byte) (c ToolCall, normal bool) {
+	normal = true
+	kind := false
+	var id, function, name, arguments []byte
+	EachMember(item, func(key string, value []byte) bool {
+		switch key {
+		case "id":
+			normal = normal && id == nil
+			id = value
+		case "type":
+			kind = string(value) == `"function"`
+		case "function":
+			normal = normal && function == nil
+			function = value
+		case "index":
+			normal = false
+		}
+		return true
+	})
+	members := 0
+	EachMember(function, func(key string, value []byte) bool {
+		members++
+		switch key {
+		case "name":
+			name = value
+		case "arguments":
+			arguments = value
+		}
+		return true
+	})
+	if !normal || !kind || members != 2 || !isString(id) || !isString(name) || !isString(arguments) {
+		return c, false
+	}
+	return ToolCall{ID: sharedText(id), Name: sharedText(name), Arguments: sharedText(arguments)}, true
+}
+
+func isString(value []byte) bool { return len(value) > 0 && value[0] == '"' }
 
 func normalizeCalls(o *Object, taken func(string) bool, mint func() string) ([]ToolCall, error) {
 	list := o.Get("tool_calls")

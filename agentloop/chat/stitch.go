@@ -1,9 +1,6 @@
 package chat
 
-import (
-	"bytes"
-	"io"
-)
+import "io"
 
 // AppendMessages writes the messages as a JSON array to dst from their stored encodings.
 func AppendMessages(dst []byte, messages []Message) []byte {
@@ -42,22 +39,8 @@ func NewBody(prefix []byte, messages []Message, suffix []byte) *Body {
 // Size returns the length of the body in bytes.
 func (b *Body) Size() int64 { return b.size }
 
-// inOnePiece is the size up to which a body is copied together. net/http sends a
-// body it knows to be in memory in one write with the headers; for any other it
-// writes twice, which costs more than copying so little.
-const inOnePiece = 8 << 10
-
 // Reader returns a new reader over the whole body; several may be read at once.
-func (b *Body) Reader() io.ReadCloser {
-	if b.size <= inOnePiece {
-		whole := make([]byte, 0, b.size)
-		for i := range b.pieces() {
-			whole = append(whole, b.piece(i)...)
-		}
-		return io.NopCloser(bytes.NewReader(whole))
-	}
-	return &bodyReader{body: b}
-}
+func (b *Body) Reader() io.ReadCloser { return &bodyReader{body: b} }
 
 type bodyReader struct {
 	body   *Body

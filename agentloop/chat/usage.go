@@ -1,7 +1,5 @@
 package chat
 
-import "github.com/tidwall/gjson"
-
 // Usage counts the tokens of one model call, or of several added up.
 type Usage struct {
 	PromptTokens     int64 `json:"prompt_tokens"`
@@ -15,18 +13,18 @@ type Usage struct {
 // total is the sum of the two others.
 func ParseUsage(raw []byte) Usage {
 	var u Usage
-	parse(raw).ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
+	EachMember(raw, func(key string, value []byte) bool {
+		switch key {
 		case "prompt_tokens":
-			u.PromptTokens = value.Int()
+			u.PromptTokens = number(value)
 		case "completion_tokens":
-			u.CompletionTokens = value.Int()
+			u.CompletionTokens = number(value)
 		case "total_tokens":
-			u.TotalTokens = value.Int()
+			u.TotalTokens = number(value)
 		case "prompt_tokens_details":
-			u.CachedTokens = value.Get("cached_tokens").Int()
+			u.CachedTokens = parse(value).Get("cached_tokens").Int()
 		case "completion_tokens_details":
-			u.ReasoningTokens = value.Get("reasoning_tokens").Int()
+			u.ReasoningTokens = parse(value).Get("reasoning_tokens").Int()
 		}
 		return true
 	})
@@ -34,6 +32,20 @@ func ParseUsage(raw []byte) Usage {
 		u.TotalTokens = u.PromptTokens + u.CompletionTokens
 	}
 	return u
+}
+
+// number reads a count; a value that is none counts as gjson has it.
+func number(value []byte) (n int64) {
+	if len(value) > 18 {
+		return parse(value).Int()
+	}
+	for _, c := range value {
+		if c < '0' || c > '9' {
+			return parse(value).Int()
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n
 }
 
 // Add returns the sum of both.

@@ -1,12 +1,15 @@
 package model
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/hermes-env/hermes-env/internal/plainhttp"
 )
 
 // caller sends requests to one address of a server and reads whole answers.
@@ -15,6 +18,7 @@ type caller struct {
 	// endpoint gives the URL and the header of every request, shared and never
 	// changed. They hold secrets; inside a closure no print verb reaches them.
 	endpoint  func() (*url.URL, http.Header)
+	plain     func() *plainhttp.Endpoint // the same; nil where a connection without TLS can't be used
 	transport http.RoundTripper
 	timeout   time.Duration
 	stall     time.Duration
@@ -32,9 +36,11 @@ func newCaller(s Server, path string) (caller, error) {
 	}
 	header := requestHeader(s)
 	header.Set("Content-Type", "application/json")
+	plain := plainhttp.NewEndpoint(address, header)
 	c := caller{
 		target:    newTarget(s, http.MethodPost, path),
 		endpoint:  func() (*url.URL, http.Header) { return address, header },
+		plain:     func() *plainhttp.Endpoint { return plain },
 		transport: s.Transport,
 		timeout:   s.timeout(),
 		stall:     s.stallTimeout(),
@@ -77,6 +83,57 @@ func (c *caller) send(ctx context.Context, size int64, body func() io.ReadCloser
 	if ctx.Err() != nil {
 		return nil, nil, c.target.cancelled(ctx)
 	}
+	call := plainhttp.Call{
+		Endpoint: c.plain(), Size: size, Body: body, Timeout: c.timeout, Stall: c.stall, OnTimeout: errTimeout, OnStall: errStalled,
+		MaxBody: c.maxAnswer, MaxErrorBody: maxErrorBody,
+	}
+	if t, ok := c.transport.(*Transport); ok && t.plain != nil && t.Proxy == nil && call.Takes(ctx) {
+		return c.sendPlain(ctx, t.plain, &call)
+	}
+	return c.sendAny(ctx, size, inOnePiece(size, body))
+}
+
+// sendPlain is send over a connection without TLS.
+func (c *caller) sendPlain(ctx context.Context, t *plainhttp.Transport, call *plainhttp.Call) (*http.Response, []byte, *Error) {
+	resp, raw, err := t.Post(ctx, call)
+	var cause error // of what our own timers ended
+	if errors.Is(err, errTimeout) || errors.Is(err, errStalled) {
+		cause = err
+	}
+	switch {
+	case err != nil && resp == nil:
+		return nil, nil, c.target.transportFailure(ctx, cause, err)
+	case resp.StatusCode < 200 || resp.StatusCode > 299:
+		if err != nil && ctx.Err() != nil {
+			return nil, nil, c.target.cancelled(ctx)
+		}
+		return nil, nil, c.target.statusFailure(resp, raw)
+	case err != nil:
+		return nil, nil, c.target.bodyFailure(ctx, cause, resp, raw, err)
+	}
+	return resp, raw, nil
+}
+
+// onePiece is the size up to which a body is copied together. net/http sends a body it
+// knows to be in memory in one write with the headers; for any other it writes twice, which
+// costs more than copying so little.
+const onePiece = 8 << 10
+
+func inOnePiece(size int64, body func() io.ReadCloser) func() io.ReadCloser {
+	if size > onePiece {
+		return body
+	}
+	return func() io.ReadCloser {
+		whole := make([]byte, size)
+		source := body()
+		defer func() { _ = source.Close() }()
+		n, _ := io.ReadFull(source, whole) // in memory: net/http says what is missing
+		return io.NopCloser(bytes.NewReader(whole[:n]))
+	}
+}
+
+// sendAny is send over any transport.
+func (c *caller) sendAny(ctx context.Context, size int64, body func() io.ReadCloser) (*http.Response, []byte, *Error) {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if c.timeout > 0 {
@@ -92,7 +149,7 @@ func (c *caller) send(ctx context.Context, size int64, body func() io.ReadCloser
 	}).WithContext(inner)
 	resp, err := c.transport.RoundTrip(httpReq)
 	if err != nil {
-		return nil, nil, c.target.transportFailure(ctx, inner, err)
+		return nil, nil, c.target.transportFailure(ctx, context.Cause(inner), err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
@@ -105,14 +162,14 @@ func (c *caller) send(ctx context.Context, size int64, body func() io.ReadCloser
 	}
 	raw, err := readAnswer(inner, resp, c.stall, c.maxAnswer, cancel)
 	if err != nil {
-		return nil, nil, c.target.bodyFailure(ctx, inner, resp, raw, err)
+		return nil, nil, c.target.bodyFailure(ctx, context.Cause(inner), resp, raw, err)
 	}
 	return resp, raw, nil
 }
 
 const maxErrorBody = 64 << 10
 
-var errTooLarge = errors.New("answer too large")
+var errTooLarge = plainhttp.ErrTooLarge
 
 // readAnswer reads a whole body of at most limit bytes and cancels the request
 // when no byte comes for stall. What was read is returned with the error too.

@@ -38,12 +38,12 @@ func (t *target) cancelled(ctx context.Context) *Error {
 }
 
 // transportFailure classifies the failure of a round trip: ctx is the caller's
-// context, inner the one that our own timers cancel.
-func (t *target) transportFailure(ctx, inner context.Context, err error) *Error {
+// context, cause what our own timers ended it with, if they did.
+func (t *target) transportFailure(ctx context.Context, cause, err error) *Error {
 	if ctx.Err() != nil {
 		return t.cancelled(ctx)
 	}
-	switch cause := context.Cause(inner); {
+	switch {
 	case errors.Is(cause, errTimeout):
 		e := t.failure(KindTimeout, "waited "+t.timeout.String(), "raise the server's timeout if the model needs longer")
 		e.Err = errTimeout
@@ -104,16 +104,16 @@ func (t *target) transportFailure(ctx, inner context.Context, err error) *Error 
 }
 
 // bodyFailure classifies a failure after the headers of a successful answer.
-func (t *target) bodyFailure(ctx, inner context.Context, resp *http.Response, raw []byte, err error) *Error {
+func (t *target) bodyFailure(ctx context.Context, cause error, resp *http.Response, raw []byte, err error) *Error {
 	var e *Error
 	switch {
 	case errors.Is(err, errTooLarge):
 		e = t.failure(KindInvalidResponse, fmt.Sprintf("the answer is larger than %d bytes", len(raw)), "")
-	case errors.Is(err, io.ErrUnexpectedEOF) && ctx.Err() == nil && context.Cause(inner) == nil:
+	case errors.Is(err, io.ErrUnexpectedEOF) && ctx.Err() == nil && cause == nil:
 		e = t.failure(KindInvalidResponse, fmt.Sprintf("the answer was cut off after %d bytes", len(raw)), "")
 		e.Err = err
 	default:
-		e = t.transportFailure(ctx, inner, err)
+		e = t.transportFailure(ctx, cause, err)
 		if e.Kind == KindNetwork {
 			e.Message += fmt.Sprintf(", %d bytes into the answer", len(raw))
 		}

@@ -58,7 +58,7 @@ func Probe(ctx context.Context, s Server) error {
 	}).WithContext(inner)
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		e := t.transportFailure(ctx, inner, err)
+		e := t.transportFailure(ctx, context.Cause(inner), err)
 		if e.Kind == KindTimeout {
 			e.Hint = "is the server busy, or the wrong one? Check base_url"
 		}

@@ -12,44 +12,67 @@ import (
 	"github.com/tidwall/gjson"
 )
 
+// answerParts are the parts of an answer that count, as the server wrote them.
+type answerParts struct {
+	id, model, finish, message []byte
+	usage                      chat.Usage
+}
+
 // decode reads a successful answer. The messages of the request tell which call ids are taken.
-func (t *target) decode(resp *http.Response, raw []byte, messages []chat.Message, mint func() string) (_ *Response, useless *Error) {
-	var reported chat.Usage
-	defer func() {
-		if useless != nil {
-			useless.Usage = reported // paid for all the same
-		}
-	}()
-	malformed := func(format string, args ...any) *Error {
-		e := t.failure(KindInvalidResponse, fmt.Sprintf(format, args...), "")
-		e.Status = resp.StatusCode
-		e.RequestID = t.requestID(resp)
-		return e
+func (t *target) decode(resp *http.Response, raw []byte, messages []chat.Message, mint func() string) (*Response, *Error) {
+	var p answerParts
+	if useless := t.takeApart(resp, raw, &p); useless != nil {
+		useless.Usage = p.usage // paid for all the same
+		return nil, useless
 	}
+	normal, err := chat.Normalize(p.message, takenIn(messages), mint)
+	if err != nil {
+		useless := t.malformed(resp, "%s", t.redact(err.Error()))
+		useless.Usage = p.usage
+		return nil, useless
+	}
+	return t.response(&p, normal), nil
+}
+
+func (t *target) response(p *answerParts, message chat.Message) *Response {
+	return &Response{
+		Message: message, FinishReason: textOf(p.finish, FinishStop, "tool_calls"), ID: textOf(p.id),
+		Model: textOf(p.model, t.model), Server: t.server, Attempts: 1, Usage: p.usage,
+	}
+}
+
+func (t *target) malformed(resp *http.Response, format string, args ...any) *Error {
+	e := t.failure(KindInvalidResponse, fmt.Sprintf(format, args...), "")
+	e.Status = resp.StatusCode
+	e.RequestID = t.requestID(resp)
+	return e
+}
+
+// takeApart finds the parts of an answer, or says why it is of no use.
+func (t *target) takeApart(resp *http.Response, raw []byte, p *answerParts) *Error {
 	raw = bytes.TrimPrefix(bytes.TrimSpace(raw), []byte("\ufeff"))
 	if len(raw) == 0 {
-		e := malformed("the body is empty")
+		e := t.malformed(resp, "the body is empty")
 		e.Kind = KindEmptyResponse
-		return nil, e
+		return e
 	}
 	if !chat.Valid(raw) {
-		return nil, t.unreadable(resp, raw)
+		return t.unreadable(resp, raw)
 	}
 	if !utf8.Valid(raw) {
 		// Valid JSON has foreign bytes only inside strings.
 		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
 	}
-	var id, model, choices, usage, failure gjson.Result
-	root := gjson.ParseBytes(raw)
-	if !root.IsObject() {
-		return nil, malformed("want a JSON object, got %s", t.excerpt(root.Raw))
+	if raw[0] != '{' {
+		return t.malformed(resp, "want a JSON object, got %s", t.excerpt(string(raw)))
 	}
-	root.ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
+	var choices, usage, failure []byte
+	chat.EachMember(raw, func(key string, value []byte) bool {
+		switch key {
 		case "id":
-			id = value
+			p.id = value
 		case "model":
-			model = value
+			p.model = value
 		case "choices":
 			choices = value
 		case "usage":
@@ -59,61 +82,82 @@ func (t *target) decode(resp *http.Response, raw []byte, messages []chat.Message
 		}
 		return true
 	})
-	if usage.IsObject() {
-		reported = chat.ParseUsage([]byte(usage.Raw))
+	if len(usage) > 0 && usage[0] == '{' {
+		p.usage = chat.ParseUsage(usage)
 	}
-	if failure.Exists() && failure.Type != gjson.Null && failure.Type != gjson.False {
-		return nil, t.embeddedFailure(resp, failure)
+	if !isNull(failure) && string(failure) != "false" {
+		return t.embedded(resp, failure)
 	}
-	if !choices.IsArray() {
-		if choices.Exists() && choices.Type != gjson.Null {
-			return nil, malformed(`"choices" is not a list: %s`, t.excerpt(choices.Raw))
-		}
-		if message := errorText(root); message != "" && !choices.Exists() {
-			return nil, t.embeddedFailure(resp, root)
-		}
-		e := malformed(`the answer has no "choices": %s`, t.excerpt(root.Raw))
-		e.Kind = KindEmptyResponse
-		return nil, e
+	if len(choices) == 0 || choices[0] != '[' {
+		return t.withoutChoices(resp, raw, choices)
 	}
-	var first, message, finish, choiceError gjson.Result
-	choices.ForEach(func(_, choice gjson.Result) bool { first = choice; return false })
-	first.ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
+	var first, choiceError []byte
+	chat.EachElement(choices, func(choice []byte) bool { first = choice; return false })
+	chat.EachMember(first, func(key string, value []byte) bool {
+		switch key {
 		case "message":
-			message = value
+			p.message = value
 		case "finish_reason":
-			finish = value
+			p.finish = value
 		case "error":
 			choiceError = value
 		}
 		return true
 	})
-	if choiceError.Exists() && choiceError.Type != gjson.Null {
-		return nil, t.embeddedFailure(resp, choiceError)
+	if !isNull(choiceError) {
+		return t.embedded(resp, choiceError)
 	}
-	if !message.IsObject() {
-		e := malformed(`"choices" is an empty list`)
-		e.Kind = KindEmptyResponse
-		switch {
-		case first.Get("text").Exists():
-			e.Kind = KindInvalidResponse
-			e.Message = "the choice holds a text instead of a message: this is a completions endpoint, not a chat endpoint"
-			e.permanent = true
-		case first.Exists():
-			e.Message = "the choice holds no message: " + t.excerpt(first.Raw)
+	if len(p.message) == 0 || p.message[0] != '{' {
+		return t.withoutMessage(resp, first)
+	}
+	return nil
+}
+
+// embedded describes an error inside a successful answer.
+func (t *target) embedded(resp *http.Response, failure []byte) *Error {
+	return t.embeddedFailure(resp, gjson.ParseBytes(failure))
+}
+
+// textOf returns a value as a text, which is one of those known if it is equal.
+func textOf(value []byte, known ...string) string {
+	if n := len(value); n >= 2 && value[0] == '"' {
+		for _, text := range known {
+			if string(value[1:n-1]) == text && strings.IndexByte(text, '\\') < 0 {
+				return text
+			}
 		}
-		return nil, e
+		return chat.Unquote(value)
 	}
-	normal, err := chat.Normalize([]byte(message.Raw), takenIn(messages), mint)
-	if err != nil {
-		return nil, malformed("%s", t.redact(err.Error()))
+	return gjson.ParseBytes(value).String()
+}
+
+// withoutChoices describes an answer whose "choices" are no list.
+func (t *target) withoutChoices(resp *http.Response, raw, choices []byte) *Error {
+	if !isNull(choices) {
+		return t.malformed(resp, `"choices" is not a list: %s`, t.excerpt(string(choices)))
 	}
-	answer := &Response{
-		Message: normal, FinishReason: strings.Clone(finish.String()), ID: strings.Clone(id.String()),
-		Model: strings.Clone(model.String()), Server: t.server, Attempts: 1, Usage: reported,
+	root := gjson.ParseBytes(raw)
+	if message := errorText(root); message != "" && choices == nil {
+		return t.embeddedFailure(resp, root)
 	}
-	return answer, nil
+	e := t.malformed(resp, `the answer has no "choices": %s`, t.excerpt(root.Raw))
+	e.Kind = KindEmptyResponse
+	return e
+}
+
+// withoutMessage describes an answer whose first choice, nil without one, has no message.
+func (t *target) withoutMessage(resp *http.Response, first []byte) *Error {
+	e := t.malformed(resp, `"choices" is an empty list`)
+	e.Kind = KindEmptyResponse
+	switch {
+	case gjson.GetBytes(first, "text").Exists():
+		e.Kind = KindInvalidResponse
+		e.Message = "the choice holds a text instead of a message: this is a completions endpoint, not a chat endpoint"
+		e.permanent = true
+	case first != nil:
+		e.Message = "the choice holds no message: " + t.excerpt(string(first))
+	}
+	return e
 }
 
 // takenIn reports ids that calls of the conversation already carry. It scans

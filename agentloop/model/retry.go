@@ -104,6 +104,7 @@ func closeIdle(c Client) {
 // attempts is the state of one request.
 type attempts struct {
 	start        time.Time
+	sent         time.Time // the last attempt
 	firstFailure time.Time // other than a refusal that the pool waits out
 	failures     int       // of that kind
 	refusals     int       // of the other
@@ -122,66 +123,76 @@ func (r *retrying) send(ctx context.Context, req *Request, a *attempts) (*Respon
 
 // Complete sends the request until it succeeds, can't, or the policy ends it.
 func (r *retrying) Complete(ctx context.Context, req *Request) (*Response, error) {
-	a := &attempts{start: time.Now(), ticket: ticket{began: time.Now(), patience: max(0, r.policy.MaxElapsed)}}
+	now := time.Now()
+	a := &attempts{start: now, ticket: ticket{began: now, patience: max(0, r.policy.MaxElapsed)}}
 	var waited time.Duration
 	for attempt := 1; ; attempt++ {
-		sent := time.Now()
+		a.sent = time.Now()
 		resp, err := r.send(ctx, req, a)
 		if err == nil {
 			resp.Attempts += attempt - 1
 			resp.Wait += waited
 			return resp, nil
 		}
-		var failure *Error
-		retryable := errors.As(err, &failure) && failure.Retryable()
-		now := time.Now()
-		giveUp := func(reason string) error {
-			if attempt == 1 {
-				return err
-			}
-			return &AttemptsError{Attempts: attempt, Elapsed: now.Sub(a.start), Reason: reason, Err: err}
+		more, err := r.pause(ctx, req, a, attempt, err)
+		if err != nil {
+			return nil, err
 		}
-		if !retryable {
-			return nil, giveUp("trying again can't help")
-		}
-		if failure.Kind == KindInvalidResponse || failure.Kind == KindEmptyResponse {
-			a.unreadable++
-		} else {
-			a.unreadable = 0
-		}
-		switch {
-		case r.policy.MaxAttempts > 0 && attempt >= r.policy.MaxAttempts:
-			return nil, giveUp("no attempts left")
-		case r.policy.MaxUnreadable > 0 && a.unreadable >= r.policy.MaxUnreadable:
-			return nil, giveUp(fmt.Sprintf("%d answers in a row were of no use", a.unreadable))
-		}
-		delay, elapsed, reason := r.wait(now, a, failure)
-		if reason != "" {
-			return nil, giveUp(reason)
-		}
-		if r.policy.OnRetry != nil {
-			shown := delay
-			if delay == 0 {
-				shown = failure.RetryAfter
-			}
-			r.policy.OnRetry(RetryEvent{Err: failure, Attempt: attempt, Delay: shown, Elapsed: elapsed, Affinity: req.Affinity})
-		}
-		if delay == 0 {
-			waited += now.Sub(sent) // the pool counts the rest
-			continue
-		}
-		timer := time.NewTimer(delay)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			cancelled := *failure
-			cancelled.Kind, cancelled.Err = KindCancelled, ctx.Err()
-			cancelled.Message = "while waiting to try again after: " + failure.Kind.Summary() + ": " + failure.Message
-			return nil, &cancelled
-		}
-		waited += time.Since(now)
+		waited += more
 	}
+}
+
+// pause waits until a request that failed may be sent again, and returns for how long it
+// waited; an error if it may not.
+func (r *retrying) pause(ctx context.Context, req *Request, a *attempts, attempt int, err error) (time.Duration, error) {
+	var failure *Error
+	retryable := errors.As(err, &failure) && failure.Retryable()
+	now := time.Now()
+	giveUp := func(reason string) error {
+		if attempt == 1 {
+			return err
+		}
+		return &AttemptsError{Attempts: attempt, Elapsed: now.Sub(a.start), Reason: reason, Err: err}
+	}
+	if !retryable {
+		return 0, giveUp("trying again can't help")
+	}
+	if failure.Kind == KindInvalidResponse || failure.Kind == KindEmptyResponse {
+		a.unreadable++
+	} else {
+		a.unreadable = 0
+	}
+	switch {
+	case r.policy.MaxAttempts > 0 && attempt >= r.policy.MaxAttempts:
+		return 0, giveUp("no attempts left")
+	case r.policy.MaxUnreadable > 0 && a.unreadable >= r.policy.MaxUnreadable:
+		return 0, giveUp(fmt.Sprintf("%d answers in a row were of no use", a.unreadable))
+	}
+	delay, elapsed, reason := r.wait(now, a, failure)
+	if reason != "" {
+		return 0, giveUp(reason)
+	}
+	if r.policy.OnRetry != nil {
+		shown := delay
+		if delay == 0 {
+			shown = failure.RetryAfter
+		}
+		r.policy.OnRetry(RetryEvent{Err: failure, Attempt: attempt, Delay: shown, Elapsed: elapsed, Affinity: req.Affinity})
+	}
+	if delay == 0 {
+		return now.Sub(a.sent), nil // the pool counts the rest
+	}
+	timer := time.NewTimer(delay)
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		timer.Stop()
+		cancelled := *failure
+		cancelled.Kind, cancelled.Err = KindCancelled, ctx.Err()
+		cancelled.Message = "while waiting to try again after: " + failure.Kind.Summary() + ": " + failure.Message
+		return 0, &cancelled
+	}
+	return time.Since(now), nil
 }
 
 // wait decides how long to wait after a failure: 0 when the pool does. elapsed is the

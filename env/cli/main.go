@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
+	"github.com/hermes-env/hermes-env/internal/gcpace"
 	"github.com/hermes-env/hermes-env/internal/procguard"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/local"
@@ -47,6 +48,7 @@ func Main(environments ...env.Definition) {
 	if os.Getenv(local.MarkerVariable) == "" {
 		exposed = procguard.Protect(isKeyFlag)
 	}
+	gcpace.Relax()
 	signals, stop := notifySignals()
 	app := App{
 		Name: programName(os.Args[0]), Command: startedAs(os.Args[0]), Environments: environments, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,

@@ -1,18 +1,17 @@
 package plainhttp
 
 import (
+	"context"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 )
 
 // connect returns an idle connection to the request's host, or a new one.
 func (t *Transport) connect(req *http.Request) (*conn, error) {
-	address := req.URL.Host
-	if req.URL.Port() == "" {
-		address = net.JoinHostPort(req.URL.Hostname(), "80")
-	}
+	address := dialAddress(req.URL)
 	for {
 		c := t.take(address)
 		if c == nil {
@@ -23,13 +22,34 @@ func (t *Transport) connect(req *http.Request) (*conn, error) {
 		}
 		_ = c.Close()
 	}
-	dialed, err := t.Dial(req.Context(), "tcp", address)
-	if err != nil {
-		return nil, err
+	return t.dial(req.Context(), address)
+}
+
+// dialAddress returns host and port of a URL.
+func dialAddress(u *url.URL) string {
+	if u.Port() == "" {
+		return net.JoinHostPort(u.Hostname(), "80")
 	}
-	c := &conn{Conn: dialed, address: address}
-	c.poll.init(dialed)
-	return c, nil
+	return u.Host
+}
+
+// dial makes a connection. Another goroutine does, whose stack is freed afterwards: that of
+// the caller would keep the size that dialing needs for as long as it lives.
+func (t *Transport) dial(ctx context.Context, address string) (*conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	dialed := make(chan result, 1)
+	go func() {
+		c, err := t.Dial(ctx, "tcp", address)
+		dialed <- result{c, err}
+	}()
+	r := <-dialed
+	if r.err != nil {
+		return nil, r.err
+	}
+	return newConn(r.conn, address), nil
 }
 
 // take removes the connection that was used last from the idle ones.

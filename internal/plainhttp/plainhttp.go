@@ -1,6 +1,6 @@
 // Package plainhttp makes HTTP/1.1 requests without TLS at less cost than net/http: a
 // connection has no goroutines and, while it is idle, no buffers. Requests and answers are
-// written and parsed by net/http.
+// written and parsed by net/http, but for the ordinary answers to Post.
 package plainhttp
 
 import (
@@ -57,6 +57,24 @@ type conn struct {
 	left    int64     // bytes that may still be read of an answer's head
 	written int64
 	poll    poller
+
+	x         exchange // the one that is under way
+	watch     watch
+	interrupt func() // ends what waits for the connection
+}
+
+func newConn(dialed net.Conn, address string) *conn {
+	c := &conn{Conn: dialed, address: address}
+	c.interrupt = func() { _ = c.SetDeadline(past) }
+	c.watch.end = c.interrupt
+	c.poll.init(dialed)
+	return c
+}
+
+// Close closes the connection.
+func (c *conn) Close() error {
+	c.watch.stop()
+	return c.Conn.Close()
 }
 
 var errHeader = errors.New("the head of the server's answer is too long")
@@ -182,13 +200,21 @@ func (c *conn) write(req *http.Request) error {
 func (t *Transport) head(c *conn, r *bufio.Reader, req *http.Request) (*http.Response, error) {
 	c.left = t.MaxHeader
 	r.Reset(c)
+	resp, err := finalHead(r, req)
+	if err == nil {
+		c.left = math.MaxInt64
+	}
+	return resp, err
+}
+
+// finalHead reads the head of the answer that follows interim ones.
+func finalHead(r *bufio.Reader, req *http.Request) (*http.Response, error) {
 	for range maxInterim {
 		resp, err := http.ReadResponse(r, req)
 		if err != nil {
 			return nil, err
 		}
 		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
-			c.left = math.MaxInt64
 			return resp, nil
 		}
 	}
