@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hermes-env/hermes-env/env/cli"
-	"github.com/hermes-env/hermes-env/toolcontext/sandbox/owner"
+	"github.com/hermes-env/hermes-env/internal/owner"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/ssh/sshtest"
 )
 

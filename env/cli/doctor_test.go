@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker"
-	"github.com/hermes-env/hermes-env/toolcontext/sandbox/owner"
+	"github.com/hermes-env/hermes-env/internal/owner"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hermes-env/hermes-env/internal/owner"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
-	"github.com/hermes-env/hermes-env/toolcontext/sandbox/owner"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/program"
 )
 

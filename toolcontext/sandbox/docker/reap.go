@@ -7,7 +7,7 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/hermes-env/hermes-env/toolcontext/sandbox/owner"
+	"github.com/hermes-env/hermes-env/internal/owner"
 )
 
 // Labels that every container carries.

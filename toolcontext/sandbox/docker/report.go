@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hermes-env/hermes-env/internal/owner"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
-	"github.com/hermes-env/hermes-env/toolcontext/sandbox/owner"
 )
 
 // Report is what an engine offers to sandboxes, for people who look for the reason

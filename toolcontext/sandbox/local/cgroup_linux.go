@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hermes-env/hermes-env/internal/owner"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,12 +22,12 @@ const cgroupPrefix = "hermes-env-"
 // who belongs together, and killing one is a single atomic step.
 type cgroups struct {
 	parent string // the harness's own group
-	owner  owner
+	owner  owner.Owner
 	off    atomic.Bool
 }
 
 // findCgroups returns nil where groups can't be made or can't be killed.
-func findCgroups(o owner, shell string) *cgroups {
+func findCgroups(o owner.Owner, shell string) *cgroups {
 	mount := findMount()
 	data, err := os.ReadFile("/proc/self/cgroup")
 	if mount == "" || err != nil {
@@ -48,7 +49,7 @@ func findCgroups(o owner, shell string) *cgroups {
 
 // work reports whether a process can be started in a group of our own and lives.
 func (g *cgroups) work(shell string) bool {
-	probe := &cgroup{path: filepath.Join(g.parent, cgroupPrefix+g.owner.newID())}
+	probe := &cgroup{path: filepath.Join(g.parent, cgroupPrefix+g.owner.NewName())}
 	if err := os.Mkdir(probe.path, 0o700); err != nil {
 		return false
 	}
@@ -81,7 +82,7 @@ func (g *cgroups) reap() {
 	}
 	for _, e := range entries {
 		id, ok := strings.CutPrefix(e.Name(), cgroupPrefix)
-		if o, valid := parseID(id); !ok || !valid || o.alive() {
+		if o, err := owner.ParseName(id); !ok || err != nil || o.Alive() {
 			continue
 		}
 		c := &cgroup{path: filepath.Join(g.parent, e.Name())}

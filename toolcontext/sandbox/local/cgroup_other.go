@@ -2,10 +2,12 @@
 
 package local
 
+import "github.com/hermes-env/hermes-env/internal/owner"
+
 // cgroups exist on Linux only.
 type cgroups struct{}
 
-func findCgroups(owner, string) *cgroups { return nil }
+func findCgroups(owner.Owner, string) *cgroups { return nil }
 
 func (*cgroups) disable() {}
 func (*cgroups) reap()    {}

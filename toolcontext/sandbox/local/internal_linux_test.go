@@ -11,41 +11,6 @@ import (
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
-func TestIDsCarryTheirOwner(t *testing.T) {
-	o := thisProcess()
-	id := o.newID()
-	require.NotEqual(t, id, o.newID())
-	got, ok := parseID(id)
-	require.True(t, ok)
-	require.Equal(t, o, got)
-	require.True(t, got.alive())
-	for _, name := range []string{"", "x", "1.2.3", "1.2.3.4", "a.2.b.c.d", "1.b.c.d.e", "-1.2.b.c.d", "0.2.b.c.d", "1.2..d.e", "1.2.c..e", "1.2.c.d.", "1.2.c.d.e.f"} {
-		_, ok := parseID(name)
-		require.False(t, ok, name)
-	}
-}
-
-func TestAnOwnerIsDeadOnlyWhenThatIsSure(t *testing.T) {
-	me := thisProcess()
-	for name, c := range map[string]struct {
-		change func(*owner)
-		alive  bool
-	}{
-		"as it is":                         {func(*owner) {}, true},
-		"no such process":                  {func(o *owner) { o.pid = 1 << 30 }, false},
-		"another process of the same id":   {func(o *owner) { o.start++ }, false},
-		"before the machine was restarted": {func(o *owner) { o.boot = "00000000" }, false},
-		"on another host":                  {func(o *owner) { o.place = "000000"; o.boot = "00000000"; o.pid = 1 << 30 }, true},
-		"start time unknown":               {func(o *owner) { o.start = 0 }, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := me
-			c.change(&o)
-			require.Equal(t, c.alive, o.alive())
-		})
-	}
-}
-
 func TestAStateFileThatIsNoneIsNotRead(t *testing.T) {
 	dir := t.TempDir()
 	good := []byte("/\x00declare -x A=\"1\"\n\x00\x00end")

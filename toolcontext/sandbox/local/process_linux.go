@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -221,19 +220,7 @@ func readSmall(path string, buf []byte) ([]byte, error) {
 	return buf[:n], nil
 }
 
-// processStart returns when a process started, in clock ticks since boot.
-func processStart(pid int) (uint64, bool) {
-	st, ok := readStat(pid)
-	return st.start, ok
-}
-
-// processExists reports whether there is a live process of that id.
-func processExists(pid int) bool {
-	st, ok := readStat(pid)
-	return ok && !st.dead()
-}
-
-// startClock returns now in processStart's unit, never later than the start of a
+// startClock returns now in the unit of start times, never later than the start of a
 // process that is started afterwards.
 func startClock() uint64 {
 	var ts unix.Timespec
@@ -243,25 +230,6 @@ func startClock() uint64 {
 	const ticksPerSecond = 100 // USER_HZ, the same on every platform Go runs on
 	return uint64(ts.Sec)*ticksPerSecond + uint64(ts.Nsec)/(1e9/ticksPerSecond)
 }
-
-// pidSpace names the space that process ids count in: ids of another say nothing.
-func pidSpace() string {
-	name, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
-		return ""
-	}
-	return name
-}
-
-// bootID returns a short id of the machine's current boot.
-var bootID = sync.OnceValue(func() string {
-	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	id := strings.ReplaceAll(strings.TrimSpace(string(data)), "-", "")
-	if err != nil || len(id) < 8 {
-		return "x"
-	}
-	return id[:8]
-})
 
 // orphans knows which children of this process were started by this package, so
 // that adopted ones can be told from them.

@@ -6,10 +6,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
-	"strconv"
-	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -69,31 +65,8 @@ func (p *process) reap() (int, bool) {
 	return p.code, p.ok
 }
 
-// processStart returns a number that differs between processes that had the same id
-// at different times.
-func processStart(pid int) (uint64, bool) {
-	out, err := exec.Command("ps", "-o", "lstart=", "-p", strconv.Itoa(pid)).Output()
-	if err != nil {
-		return 0, false
-	}
-	t, err := time.Parse("Mon Jan _2 15:04:05 2006", strings.TrimSpace(string(out)))
-	if err != nil {
-		return 0, false
-	}
-	return uint64(t.Unix()), true
-}
-
-func processExists(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
-
 // startClock returns now; processes are not told by their start time here.
 func startClock() uint64 { return uint64(time.Now().Unix()) }
-
-// bootID returns an id of the machine's current boot; start times, which carry the
-// date, do its job here.
-var bootID = sync.OnceValue(func() string { return "x" })
-
-// pidSpace names the space that process ids count in.
-func pidSpace() string { return "" }
 
 // orphans does nothing here: there is no adopting of orphans.
 type orphans struct{}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hermes-env/hermes-env/internal/owner"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
@@ -19,7 +20,7 @@ const Name = "local"
 // Provider makes local sandboxes. It implements sandbox.Provider.
 type Provider struct {
 	config    Config
-	owner     owner
+	owner     owner.Owner
 	inherited map[string]string
 	groups    *cgroups
 	orphans   *orphans
@@ -47,7 +48,7 @@ func New(c Config) (*Provider, error) {
 	}
 	p := &Provider{
 		config:    c,
-		owner:     thisProcess(),
+		owner:     owner.This(),
 		inherited: inherited(c.Environ, c.PassEnv, c.Place != nil),
 		orphans:   newOrphans(),
 		madeBase:  made,
@@ -172,8 +173,8 @@ func (p *Provider) Reap(ctx context.Context) (int, error) {
 		if err := context.Cause(ctx); err != nil {
 			return reaped, errors.Join(append(errs, err)...)
 		}
-		o, ok := parseID(entry.Name())
-		if !ok || !entry.IsDir() || o.alive() {
+		o, err := owner.ParseName(entry.Name())
+		if err != nil || !entry.IsDir() || o.Alive() {
 			continue
 		}
 		done, err := p.reap(ctx, entry.Name())
@@ -197,7 +198,7 @@ func (p *Provider) reap(ctx context.Context, id string) (bool, error) {
 	if err := eradicate(ctx, scope{sandbox: id, root: root}, p.config.KillWait); err != nil {
 		return false, fmt.Errorf("end what still runs in the abandoned sandbox %s: %w", root, err)
 	}
-	mine := filepath.Join(p.config.BaseDir, p.owner.newID())
+	mine := filepath.Join(p.config.BaseDir, p.owner.NewName())
 	if err := os.Rename(root, mine); err != nil {
 		if errors.Is(err, os.ErrNotExist) {
 			return false, nil

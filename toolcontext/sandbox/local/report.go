@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/hermes-env/hermes-env/internal/owner"
 )
 
 // Report is what local sandboxes find on this machine, for people who look for the
@@ -24,10 +26,10 @@ func (p *Provider) Report() (Report, error) {
 		return r, fmt.Errorf("look for abandoned local sandboxes: %w", err)
 	}
 	for _, entry := range entries {
-		o, ok := parseID(entry.Name())
+		o, err := owner.ParseName(entry.Name())
 		switch {
-		case !ok || !entry.IsDir():
-		case o.alive():
+		case err != nil || !entry.IsDir():
+		case o.Alive():
 			r.Held++
 		default:
 			r.Abandoned++

@@ -27,9 +27,9 @@ func TestReportCountsTheLivingAndTheDead(t *testing.T) {
 	s, err := p.Create(t.Context(), sandbox.Spec{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
-	parts := strings.Split(s.Info().ID, ".")
+	parts := strings.Split(s.Info().ID, "-")
 	parts[0], parts[4] = "4194305", "dead" // beyond the largest process id
-	require.NoError(t, os.Mkdir(filepath.Join(base, strings.Join(parts, ".")), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(base, strings.Join(parts, "-")), 0o700))
 	require.NoError(t, os.Mkdir(filepath.Join(base, "somebody's"), 0o700))
 	r, err = p.Report()
 	require.NoError(t, err)

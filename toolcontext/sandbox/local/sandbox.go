@@ -21,7 +21,7 @@ type Sandbox struct {
 	info     sandbox.Info
 	root     string
 	base     map[string]string // environment of every command
-	since    uint64            // no process of the sandbox started before, in processStart's unit
+	since    uint64            // no process of the sandbox started before, in the unit of start times
 	commands atomic.Int64      // how many were started
 	session  session
 	group    *cgroup // nil where there are no control groups
@@ -42,7 +42,7 @@ type Sandbox struct {
 }
 
 func newSandbox(p *Provider, spec sandbox.Spec) *Sandbox {
-	id := p.owner.newID()
+	id := p.owner.NewName()
 	root := filepath.Join(p.config.BaseDir, id)
 	s := &Sandbox{
 		provider:  p,
@@ -86,7 +86,7 @@ func (s *Sandbox) makeDirs() error {
 			return fmt.Errorf("make its directory: %w; check the free space (df -h, df -i) and the permissions", err)
 		}
 	}
-	if err := s.provider.owner.write(s.root, s.provider.config.Run, s.spec.Rollout); err != nil {
+	if err := writeOwner(s.provider.owner, s.root, s.provider.config.Run, s.spec.Rollout); err != nil {
 		return fmt.Errorf("note its owner: %w; check the free space (df -h, df -i)", err)
 	}
 	if filepath.IsAbs(s.spec.Dir) {

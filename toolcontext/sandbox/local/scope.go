@@ -8,7 +8,7 @@ type scope struct {
 	sandbox string // the sandbox's id
 	marker  string // the command's marker, "" for the whole sandbox
 	root    string // processes with a working directory below belong to it
-	since   uint64 // nothing older belongs to it, in processStart's unit
+	since   uint64 // nothing older belongs to it, in the unit of start times
 	leader  int    // the command's own process, not yet reaped; 0 without
 	// children are the processes that this one has started for the scope. No other
 	// child of this process is ever touched: between fork and exec it shares this

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hermes-env/hermes-env/internal/owner"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
-	"github.com/hermes-env/hermes-env/toolcontext/sandbox/owner"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/program"
 )
 

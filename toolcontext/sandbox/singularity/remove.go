@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/hermes-env/hermes-env/toolcontext/sandbox/owner"
+	"github.com/hermes-env/hermes-env/internal/owner"
 )
 
 // remove stops an instance and removes its directory, also when ctx has ended.

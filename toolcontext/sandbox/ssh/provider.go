@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/hermes-env/hermes-env/internal/owner"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
-	"github.com/hermes-env/hermes-env/toolcontext/sandbox/owner"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/program"
 )
 

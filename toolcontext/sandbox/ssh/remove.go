@@ -7,8 +7,8 @@ import (
 	"path"
 	"strings"
 
+	"github.com/hermes-env/hermes-env/internal/owner"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/inside"
-	"github.com/hermes-env/hermes-env/toolcontext/sandbox/owner"
 )
 
 func (m machine) tree(name string) string { return path.Join(m.cache, boxes, name) }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hermes-env/hermes-env/internal/owner"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
-	"github.com/hermes-env/hermes-env/toolcontext/sandbox/owner"
 	backend "github.com/hermes-env/hermes-env/toolcontext/sandbox/ssh"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/ssh/sshtest"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/hermes-env/hermes-env/toolcontext/sandbox/owner"
+	"github.com/hermes-env/hermes-env/internal/owner"
 )
 
 func TestAliveTellsTheDeadFromTheLiving(t *testing.T) {

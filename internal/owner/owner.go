@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 )
 
 // Owner identifies a process for ever.
@@ -30,11 +31,11 @@ func This() Owner {
 
 // place tells hosts, and containers of one host, apart: they may share an engine
 // but can't see each other's processes.
-func place() string {
+var place = sync.OnceValue(func() string {
 	host, _ := os.Hostname() // without a name all hosts are alike
 	sum := sha256.Sum256([]byte(host + "\x00" + machineID() + "\x00" + pidSpace()))
 	return hex.EncodeToString(sum[:6])
-}
+})
 
 // Parse reads an owner back from the four values it was noted with.
 func Parse(pid, start, boot, place string) (Owner, error) {
