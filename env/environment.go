@@ -87,7 +87,11 @@ type ToolProvider interface {
 type Item struct {
 	ID     string // stable and unique within the dataset; the key of resume
 	Digest string // content digest; "" means that the Runner computes it from Value
-	Value  any    // the environment's own data
+	// NameDigest is the digest that earlier versions recorded for the item although it
+	// covers only its name; usually "". A rollout recorded with it is kept, with a warning
+	// that its content could not be compared.
+	NameDigest string
+	Value      any // the environment's own data
 }
 
 // NewItem returns an item whose digest is that of value's JSON encoding.

@@ -288,7 +288,7 @@ func (r *Runner) todo(g *group) ([]int, error) {
 			ErrItemsChanged, g.step, r.recordedItem(g.step), r.opts.Environment.Name(), g.item.ID)
 	}
 	stale := false
-	var missing []int
+	var missing, byName []int
 	left := 0
 	forgeries := len(r.forgeries(g.item))
 	for attempt := range g.size {
@@ -300,12 +300,16 @@ func (r *Runner) todo(g *group) ([]int, error) {
 		switch {
 		case !recorded:
 			missing = append(missing, attempt)
+		case !same && r.recordedByName(g, attempt):
+			byName = append(byName, attempt)
 		case !same:
 			stale = true
 			missing = append(missing, attempt)
 		}
 	}
 	if stale {
+		missing = append(missing, byName...) // recorded earlier still
+		slices.Sort(missing)
 		if _, err := r.opts.Store.Supersede(func(e trajectories.Entry) bool {
 			return e.ItemID == g.item.ID && e.Step == g.step && e.ItemDigest != g.item.Digest
 		}); err != nil {
@@ -316,11 +320,23 @@ func (r *Runner) todo(g *group) ([]int, error) {
 			return recorded
 		})
 		r.opts.Observer.Warn(fmt.Sprintf("%s changed since it was run; its rollouts moved to superseded.jsonl and run again", r.itemName(g.item)))
+	} else if len(byName) > 0 && !r.namesWarned {
+		r.namesWarned = true
+		r.opts.Observer.Warn(fmt.Sprintf("the run was recorded by a version that compared items by name and not by content, as %s: its rollouts are kept, but whether their items changed since is unknown (a new run makes sure)", r.itemName(g.item)))
 	}
 	if done := g.size - left - len(missing); done > 0 {
 		r.opts.Observer.Skipped(done)
 	}
 	return missing, nil
+}
+
+// recordedByName reports whether an attempt was recorded with a digest of the item's name.
+func (r *Runner) recordedByName(g *group, attempt int) bool {
+	if g.item.NameDigest == "" {
+		return false
+	}
+	_, same := r.opts.Store.Recorded(g.key(attempt), g.item.NameDigest)
+	return same
 }
 
 // resolver returns the choice of tools per step. Without a distribution it is

@@ -132,6 +132,7 @@ type Runner struct {
 	yielded    int            // rollouts in the groups handed out so far
 	itemsEnded bool           // there are no more
 
+	namesWarned   bool // of rollouts recorded with a digest of their item's name
 	toolsetsNamed bool // toolsets that are not here have been warned of
 
 	groupMemory *groupMemory // nil when the run makes no groups

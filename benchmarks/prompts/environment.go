@@ -78,7 +78,7 @@ type Environment struct {
 	train, eval *source // the same where evaluate has no dataset of its own
 	size        int     // usable rows of eval; -1 when unknown
 
-	next  func() (dataset.KeyedRow, error, bool)
+	next  func() (namedRow, error, bool)
 	stop  func()
 	epoch int
 }
@@ -217,18 +217,26 @@ func (e *Environment) check(data []byte) error {
 }
 
 // item makes an item of a row. Its digest covers the files of the configuration too, which decide what the agent finds.
-func (e *Environment) item(r dataset.KeyedRow) env.Item {
-	digest := r.Digest()
-	if len(e.files) > 0 {
-		sum := sha256.New()
-		fmt.Fprintln(sum, digest)
-		for _, f := range e.files {
-			fmt.Fprintf(sum, "%q %o %d\n", f.path, f.mode, len(f.content))
-			sum.Write(f.content)
-		}
-		digest = "sha256:" + hex.EncodeToString(sum.Sum(nil))
+func (e *Environment) item(r namedRow) env.Item {
+	it := env.Item{ID: r.ID, Digest: e.withFiles(r.Digest()), Value: row{r.Data, r.Position}}
+	if name := r.nameDigest(); name != "" {
+		it.NameDigest = e.withFiles(name)
 	}
-	return env.Item{ID: r.Key, Digest: digest, Value: row{r.Data, r.Position}}
+	return it
+}
+
+// withFiles returns the digest of a row together with the files of the configuration.
+func (e *Environment) withFiles(digest string) string {
+	if len(e.files) == 0 {
+		return digest
+	}
+	sum := sha256.New()
+	fmt.Fprintln(sum, digest)
+	for _, f := range e.files {
+		fmt.Fprintf(sum, "%q %o %d\n", f.path, f.mode, len(f.content))
+		sum.Write(f.content)
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
 // ContentKeyed says that rows are known by their names or their content.

@@ -44,22 +44,42 @@ func rowID(data []byte, field string) (id, reason string) {
 	return id, ""
 }
 
-// named gives rows the names of their id column in place of their digests. A row without
-// one keeps its digest; the second row of a name has "#2" after it, and so on.
-func named(rows iter.Seq2[dataset.KeyedRow, error], field string) iter.Seq2[dataset.KeyedRow, error] {
-	return func(yield func(dataset.KeyedRow, error) bool) {
+// namedRow is a row with its name among the rows of a pass.
+type namedRow struct {
+	dataset.KeyedRow
+	// ID is the row's name from its id column, else its key. The second row of a name has
+	// "#2" after it, and so on.
+	ID string
+	// fromColumn says that ID comes from the id column.
+	fromColumn bool
+}
+
+// nameDigest returns the digest that earlier versions recorded for rows with an id: it
+// covers the name and not the content. It is empty for a row without an id.
+func (r namedRow) nameDigest() string {
+	if !r.fromColumn {
+		return ""
+	}
+	digest, _, _ := strings.Cut(r.ID, "#")
+	return digest
+}
+
+// named gives rows the names of their id column. A row without one is named by its key.
+func named(rows iter.Seq2[dataset.KeyedRow, error], field string) iter.Seq2[namedRow, error] {
+	return func(yield func(namedRow, error) bool) {
 		seen := map[string]int{}
-		for row, err := range rows {
+		for r, err := range rows {
+			row := namedRow{KeyedRow: r, ID: r.Key}
 			if err == nil {
 				if id, _ := rowID(row.Data, field); id != "" {
-					row.Key = id
+					row.ID, row.fromColumn = id, true
 				}
 				// An id may look like another row's second name.
-				for base := row.Key; seen[row.Key] > 0; {
+				for base := row.ID; seen[row.ID] > 0; {
 					seen[base]++
-					row.Key = base + "#" + strconv.Itoa(seen[base])
+					row.ID = base + "#" + strconv.Itoa(seen[base])
 				}
-				seen[row.Key]++
+				seen[row.ID]++
 			}
 			if !yield(row, err) {
 				return

@@ -21,19 +21,19 @@ type source struct {
 }
 
 // items yields the usable rows in the configured order. Positions and offsets count all rows that could be read.
-func (s *source) items(ctx context.Context) iter.Seq2[dataset.KeyedRow, error] {
-	return func(yield func(dataset.KeyedRow, error) bool) {
+func (s *source) items(ctx context.Context) iter.Seq2[namedRow, error] {
+	return func(yield func(namedRow, error) bool) {
 		s.skipped.begin()
-		rows := s.rows(ctx)
+		keyed := s.rows(ctx)
 		if s.own.Shuffle {
-			rows = shuffled(ctx, rows, s.seed)
+			keyed = shuffled(ctx, keyed, s.seed)
 		}
-		rows = named(rows, cmp.Or(s.own.IDField, defaultIDField))
+		rows := named(keyed, cmp.Or(s.own.IDField, defaultIDField))
 		var seen, taken int64
 		var last error
 		for row, err := range rows {
 			if err != nil {
-				yield(dataset.KeyedRow{}, advise(err))
+				yield(namedRow{}, advise(err))
 				return
 			}
 			if seen++; seen <= s.own.Offset {
@@ -45,7 +45,7 @@ func (s *source) items(ctx context.Context) iter.Seq2[dataset.KeyedRow, error] {
 			if err := s.check(row.Data); err != nil {
 				last = fmt.Errorf("%s, row %d: %w", s.data.Info().Name, row.Position+1, err)
 				if s.own.OnBadRow != dataset.BadRowSkips {
-					yield(dataset.KeyedRow{}, fmt.Errorf("%w (env.on_bad_row: skip leaves such rows out)", last))
+					yield(namedRow{}, fmt.Errorf("%w (env.on_bad_row: skip leaves such rows out)", last))
 					return
 				}
 				s.skipped.add(s.data.Info().Name, 0, row.Position+1, err)
@@ -59,11 +59,11 @@ func (s *source) items(ctx context.Context) iter.Seq2[dataset.KeyedRow, error] {
 		switch {
 		case taken > 0:
 		case last != nil:
-			yield(dataset.KeyedRow{}, fmt.Errorf("none of the rows can be used; the last problem: %w", last))
+			yield(namedRow{}, fmt.Errorf("none of the rows can be used; the last problem: %w", last))
 		case s.own.Offset > 0:
-			yield(dataset.KeyedRow{}, fmt.Errorf("env.offset %d leaves out all %d rows of %s: %w", s.own.Offset, seen, s.data.Info().Name, dataset.ErrEmpty))
+			yield(namedRow{}, fmt.Errorf("env.offset %d leaves out all %d rows of %s: %w", s.own.Offset, seen, s.data.Info().Name, dataset.ErrEmpty))
 		default:
-			yield(dataset.KeyedRow{}, errors.New("the dataset has no rows"))
+			yield(namedRow{}, errors.New("the dataset has no rows"))
 		}
 	}
 }

@@ -125,7 +125,7 @@ func (r *rescoring) choose(ctx context.Context, j *job) error {
 	restorer := j.environment.(env.Restorer)
 	r.entries = map[trajectories.Key]trajectories.Entry{}
 	reasons := map[string][]string{}
-	changed := 0
+	changed, unknown := 0, 0
 	err := r.reader.EachEntry(func(e trajectories.Entry) error {
 		r.total++
 		item, ok := items[e.ItemID]
@@ -154,7 +154,11 @@ func (r *rescoring) choose(ctx context.Context, j *job) error {
 			reasons[reason] = append(reasons[reason], fmt.Sprintf("%s/%d", trajectories.ShortItemID(e.ItemID), e.Attempt))
 			return nil
 		}
-		if e.ItemDigest != item.Digest {
+		switch {
+		case e.ItemDigest == item.Digest:
+		case item.NameDigest != "" && e.ItemDigest == item.NameDigest:
+			unknown++
+		default:
 			changed++
 		}
 		r.entries[e.Key] = e
@@ -177,7 +181,10 @@ func (r *rescoring) choose(ctx context.Context, j *job) error {
 		j.out.Warn(line)
 	}
 	if changed > 0 {
-		j.out.Note(fmt.Sprintf("the items of %d of them changed since: they are scored as the items are now", changed))
+		j.out.Warn(fmt.Sprintf("the items of %d of them changed since: they are scored as the items are now", changed))
+	}
+	if unknown > 0 {
+		j.out.Warn(fmt.Sprintf("%d of them were recorded by a version that compared items by name and not by content: whether their items changed since is unknown; they are scored as the items are now", unknown))
 	}
 	if len(r.entries) == 0 {
 		return fmt.Errorf("nothing of %s can be scored again: run it with --env.keep_sandbox_diff to be able to", r.reader.Dir())
