@@ -50,19 +50,20 @@ type convertCommand struct {
 }
 
 type convertFilters struct {
-	Tampered         string   `name:"tampered" placeholder:"include|exclude|only|noted" help:"Rows whose agent tampered with the verification: keep them, leave them out, keep only them, or only those where it was noted without effect [exclude; include for rollouts and ATIF]."`
-	IncludeUnscored  bool     `name:"include-unscored" help:"Keep rollouts that failed, were cancelled or could not be verified, which formats to train on leave out."`
-	MinScore         *float64 `name:"min-score" placeholder:"SCORE" help:"Keep rows with this score or a higher one."`
-	MaxScore         *float64 `name:"max-score" placeholder:"SCORE" help:"Keep rows with this score or a lower one."`
-	Outcome          []string `name:"outcome" placeholder:"OUTCOME" help:"Keep rows that ended so (several with commas)."`
-	Passed           *bool    `name:"passed" negatable:"" help:"Keep rows that passed, or with --no-passed those that did not."`
-	WithReasoning    bool     `name:"with-reasoning" help:"Keep rows in which the model reasoned."`
-	FinishReason     []string `name:"finish-reason" placeholder:"REASON" help:"Keep rows whose last turn, or whose loop, ended so (stop, length, …)."`
-	MaxTurns         int      `name:"max-turns" placeholder:"N" help:"Keep rows of at most N model calls."`
-	MaxTokens        int64    `name:"max-tokens" placeholder:"N" help:"Keep rows of at most N tokens, as the server counted them, else one for four characters."`
-	MaxChars         int64    `name:"max-chars" placeholder:"N" help:"Keep rows of at most N characters."`
-	Dedupe           string   `name:"dedupe" placeholder:"conversation|prompt" help:"Keep the first of the rows with the same conversation or prompt."`
-	DropHallucinated bool     `name:"drop-hallucinated-tools" help:"Leave out rows that call a tool they were not offered."`
+	Tampered          string   `name:"tampered" placeholder:"include|exclude|only|noted" help:"Rows whose agent tampered with the verification: keep them, leave them out, keep only them, or only those where it was noted without effect [exclude; include for rollouts and ATIF]."`
+	IncludeUnanswered bool     `name:"include-unanswered" help:"Keep rows without an answer of the model and rows whose last answer is empty, which formats to train on leave out."`
+	IncludeUnscored   bool     `name:"include-unscored" help:"Keep rollouts that failed, were cancelled or could not be verified, which formats to train on leave out."`
+	MinScore          *float64 `name:"min-score" placeholder:"SCORE" help:"Keep rows with this score or a higher one."`
+	MaxScore          *float64 `name:"max-score" placeholder:"SCORE" help:"Keep rows with this score or a lower one."`
+	Outcome           []string `name:"outcome" placeholder:"OUTCOME" help:"Keep rows that ended so (several with commas)."`
+	Passed            *bool    `name:"passed" negatable:"" help:"Keep rows that passed, or with --no-passed those that did not."`
+	WithReasoning     bool     `name:"with-reasoning" help:"Keep rows in which the model reasoned."`
+	FinishReason      []string `name:"finish-reason" placeholder:"REASON" help:"Keep rows whose last turn, or whose loop, ended so (stop, length, …)."`
+	MaxTurns          int      `name:"max-turns" placeholder:"N" help:"Keep rows of at most N model calls."`
+	MaxTokens         int64    `name:"max-tokens" placeholder:"N" help:"Keep rows of at most N tokens, as the server counted them, else one for four characters."`
+	MaxChars          int64    `name:"max-chars" placeholder:"N" help:"Keep rows of at most N characters."`
+	Dedupe            string   `name:"dedupe" placeholder:"conversation|prompt" help:"Keep the first of the rows with the same conversation or prompt."`
+	DropHallucinated  bool     `name:"drop-hallucinated-tools" help:"Leave out rows that call a tool they were not offered."`
 	convertTextFilters
 	BestOfGroup bool  `name:"best-of-group" help:"Keep the best-scored row of each prompt."`
 	Sample      int   `name:"sample" placeholder:"N" help:"Keep N of what is left (pairs or groups where those are written), chosen at random."`
@@ -164,7 +165,7 @@ func (c *convertCommand) options() (convert.Options, error) {
 		Inputs: c.Inputs, Out: c.Out, Encoding: table.Encoding(c.Encoding), Overwrite: c.Overwrite, SplitCompleted: c.Split, Pairing: convert.Pairing{Margin: c.Margin, ChosenMin: c.ChosenMin, RejectedMax: c.RejectedMax, Passed: c.PairPassed, PerPrompt: c.PairsPerItem}, Strict: c.Strict, Removed: c.Removed,
 		Filter: convert.Filter{
 			Tampered:        trajectories.TamperedFilter(c.Tampered),
-			IncludeUnscored: c.IncludeUnscored, MinScore: c.MinScore, MaxScore: c.MaxScore, Outcomes: c.Outcome, Passed: c.Passed, WithReasoning: c.WithReasoning, FinishReasons: c.FinishReason,
+			IncludeUnscored: c.IncludeUnscored, IncludeUnanswered: c.IncludeUnanswered, MinScore: c.MinScore, MaxScore: c.MaxScore, Outcomes: c.Outcome, Passed: c.Passed, WithReasoning: c.WithReasoning, FinishReasons: c.FinishReason,
 			MaxTurns: c.MaxTurns, MaxTokens: c.MaxTokens, MaxChars: c.MaxChars, Dedupe: c.Dedupe, DropHallucinated: c.DropHallucinated,
 			BestOfGroup: c.BestOfGroup, Sample: c.Sample, Seed: c.Seed, Text: c.filter(),
 		},

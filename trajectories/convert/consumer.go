@@ -81,10 +81,13 @@ func (c Consumer) unfit(r *Row) string {
 	}
 	messages := upToAnswer(r.Messages)
 	if len(messages) == 0 {
-		return "no answer of the model to train on"
+		return reasonNoAnswer
 	}
 	switch c {
 	case LLaMAFactory:
+		if thoughtInside(messages) {
+			return "reasoning or arguments hold a <think> mark, at which LLaMA-Factory splits the turn"
+		}
 		if !alternates(factoryTurns(messages, &losses{})) {
 			return "turns don't alternate between the model and others, as LLaMA-Factory requires"
 		}
@@ -133,6 +136,40 @@ func unanswered(messages []chat.Message) bool {
 	return false
 }
 
+// thoughtInside reports whether a turn would be split at another place than behind its
+// reasoning: LLaMA-Factory takes what stands between the first <think> and the next
+// </think> for reasoning, and reads the rest of a turn with calls as JSON.
+func thoughtInside(messages []chat.Message) bool {
+	for _, m := range messages {
+		if m.Role() != chat.RoleAssistant {
+			continue
+		}
+		reasoning, calls := m.NativeReasoning(), m.ToolCalls()
+		if strings.Contains(reasoning, "</think>") {
+			return true
+		}
+		if len(calls) == 0 || strings.TrimSpace(reasoning) != "" {
+			continue
+		}
+		if _, rest, found := strings.Cut(string(factoryCalls(calls)), "<think>"); found && strings.Contains(rest, "</think>") {
+			return true
+		}
+	}
+	return false
+}
+
+// hasTools reports whether a row defines tools.
+func hasTools(r *Row) bool { return toolsText(r) != "[]" }
+
+// appendTools appends the tools of a row as text, or null if it has none: templates take an
+// empty list for tools and add the text that introduces them.
+func appendTools(dst []byte, r *Row) []byte {
+	if !hasTools(r) {
+		return append(dst, "null"...)
+	}
+	return chat.AppendString(dst, toolsText(r))
+}
+
 // consumerRows makes the rows for a consumer.
 type consumerRows struct {
 	consumer Consumer
@@ -167,7 +204,8 @@ func (w *consumerRows) line(r *Row) ([]byte, losses, error) {
 		line := append(append([]byte(`{"messages":`), list...), `,"tools":`...)
 		return append(append(line, tools...), '}'), l, nil
 	case TRL:
-		list = w.messages(messages, &l, true)
+		line := append(append([]byte(`{"messages":`), w.messages(messages, &l, true)...), `,"tools":`...)
+		return append(appendTools(line, r), '}'), l, nil
 	default:
 		list = w.messages(messages, &l, false)
 	}

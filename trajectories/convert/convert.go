@@ -280,12 +280,17 @@ func reasons(r *Report) string {
 	if r.Read == 0 && r.Broken > 0 {
 		return fmt.Sprintf("none of %d lines could be read, the first is %s", r.Broken, r.Lines[0].String())
 	}
-	var parts []string
-	for _, c := range r.Filtered {
-		parts = append(parts, fmt.Sprintf("%d rows: %s", c.Rows, c.What))
-	}
-	if len(parts) == 0 {
+	if len(r.Filtered) == 0 {
 		return "the input has no rows"
+	}
+	return countsText(r.Filtered)
+}
+
+// countsText lists counts in one line.
+func countsText(list []Count) string {
+	var parts []string
+	for _, c := range list {
+		parts = append(parts, fmt.Sprintf("%d rows: %s", c.Rows, c.What))
 	}
 	return strings.Join(parts, "; ")
 }

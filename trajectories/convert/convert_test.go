@@ -405,7 +405,7 @@ func TestCompressedAndMixedFilesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "b.jsonl"), []byte("\xef\xbb\xbf"+`{"messages":[{"role":"user","content":"b"}]}`), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte(`{"conversations":[{"from":"human","value":"a"}]}`+"\r\n"), 0o644))
-	_, lines := run(t, Options{Inputs: []string{dir}, To: OpenAI})
+	_, lines := run(t, Options{Inputs: []string{dir}, To: OpenAI, Filter: Filter{IncludeUnanswered: true}})
 	require.Equal(t, []string{`{"messages":[{"role":"user","content":"a"}]}`, `{"messages":[{"role":"user","content":"b"}]}`}, lines)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "c.parquet"), []byte("x"), 0o644))
 	_, err := Run(t.Context(), Options{Inputs: []string{dir}, To: OpenAI, Out: filepath.Join(t.TempDir(), "out")})

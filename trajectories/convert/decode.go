@@ -235,7 +235,8 @@ func (d *decoder) preference(v gjson.Result, place string) ([]*Row, error) {
 		prompt = []chat.Message{chat.User(p.Str)}
 	}
 	var rows []*Row
-	for i, side := range []string{"chosen", "rejected"} {
+	for i, name := range []Side{Chosen, Rejected} {
+		side := string(name)
 		var answer []chat.Message
 		if s := v.Get(side); s.IsArray() {
 			if answer, err = readMessages(bytesOf(s.Raw)); err != nil {
@@ -256,11 +257,11 @@ func (d *decoder) preference(v gjson.Result, place string) ([]*Row, error) {
 		if s := v.Get("score_" + side); s.Type == gjson.Number {
 			o.Set("score", json.RawMessage(s.Raw))
 		}
-		row, err := assemble(o, "", slices.Concat(prompt, answer), place+":"+side)
+		row, err := assemble(o, "", withPrompt(prompt, answer), place+":"+side)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", side, err)
 		}
-		row.Attempt = i
+		row.Attempt, row.Side = i, name
 		rows = append(rows, row)
 	}
 	return rows, nil

@@ -29,7 +29,10 @@ type Filter struct {
 	// TamperedInclude for records (rollouts, ATIF) and else TamperedExclude.
 	Tampered trajectories.TamperedFilter
 	// IncludeUnscored keeps rollouts that failed or were cancelled in formats to train on.
-	IncludeUnscored    bool
+	IncludeUnscored bool
+	// IncludeUnanswered keeps rows without an answer of the model, and those whose last answer
+	// is empty, in formats to train on that can hold them.
+	IncludeUnanswered  bool
 	MinScore, MaxScore *float64 // a row without a score fails both
 	Outcomes           []string // any of them; empty: all
 	Passed             *bool

@@ -103,7 +103,7 @@ func (f Format) tabular() bool {
 // columns that would otherwise have no type in JSON.
 type features struct {
 	score, passed, toolsets, tokens, masks, logprobs bool
-	calls, answers, reasoning                        bool
+	calls, answers, reasoning, tools                 bool
 	toolNames                                        []string   // of the registry, sorted
 	own                                              *valueType // of what environments say of their items; nil: nothing
 }
@@ -228,12 +228,17 @@ func (f *features) publishedSchema() table.Schema {
 func (f *features) preferenceSchema() table.Schema {
 	text := table.Of(table.String)
 	list := table.ListOf(messageType(f))
-	return table.Schema{
+	s := table.Schema{
 		// Before the first answer there is nothing but roles and texts.
 		{Name: "prompt", Type: table.ListOf(messageType(&features{}))}, {Name: "chosen", Type: list}, {Name: "rejected", Type: list},
-		{Name: "score_chosen", Type: table.Of(table.Float64)}, {Name: "score_rejected", Type: table.Of(table.Float64)}, {Name: "margin", Type: table.Of(table.Float64)},
-		{Name: "tools", Type: text, Repeats: true}, {Name: "item_id", Type: text}, {Name: "rollout_id_chosen", Type: text}, {Name: "rollout_id_rejected", Type: text},
 	}
+	if f.score {
+		s = append(s, table.Field{Name: "score_chosen", Type: table.Of(table.Float64)}, table.Field{Name: "score_rejected", Type: table.Of(table.Float64)}, table.Field{Name: "margin", Type: table.Of(table.Float64)})
+	}
+	if f.tools {
+		s = append(s, table.Field{Name: "tools", Type: text, Repeats: true})
+	}
+	return append(s, table.Field{Name: "item_id", Type: text}, table.Field{Name: "rollout_id_chosen", Type: text}, table.Field{Name: "rollout_id_rejected", Type: text})
 }
 
 func (f *features) textSchema() table.Schema {
@@ -264,6 +269,6 @@ func (f *features) schema(format Format) table.Schema {
 // all are the features when every column is wanted, as in Parquet, whose columns
 // have types without values.
 func (f features) all() features {
-	f.score, f.passed, f.toolsets, f.calls, f.answers, f.reasoning = true, true, true, true, true, true
+	f.score, f.passed, f.toolsets, f.calls, f.answers, f.reasoning, f.tools = true, true, true, true, true, true, true
 	return f
 }

@@ -49,6 +49,7 @@ type sight struct {
 	score     float64
 	scored    bool
 	passed    *bool
+	side      Side
 	features  features
 	tools     []json.RawMessage
 	names     []string
@@ -82,6 +83,7 @@ type planner struct {
 	rules    *textRules
 	near     *textfilter.NearIndex // nil unless near-duplicates are left out
 	removed  *removedList
+	given    []givenPair // of the source
 }
 
 // groupSeen is what is known of the rows that share a prompt.
@@ -138,15 +140,19 @@ func (p *planner) look(r *Row, grouping bool) sight {
 	if r.Score != nil {
 		s.score, s.scored = *r.Score, true
 	}
-	s.passed = r.Passed
+	s.passed, s.side = r.Passed, r.Side
+	if s.reason == "" {
+		s.reason = p.options.sideUnfit(r)
+	}
+	if s.reason == "" {
+		s.reason = p.options.unansweredRow(r)
+	}
 	if s.reason == "" && p.options.To == KTO {
 		if _, known := p.options.Pairing.label(r); !known {
 			s.reason = "neither right nor wrong (--chosen-min and --rejected-max say which scores are)"
-		} else if len(upToAnswer(r.Messages)) == 0 {
-			s.reason = "no answer of the model to train on"
 		}
 	}
-	if s.reason == "" && !s.scored && (p.options.To == Preference || p.options.To == Groups) {
+	if s.reason == "" && !s.scored && (p.options.To == Preference && s.side == "" || p.options.To == Groups) {
 		s.reason = "no score"
 	}
 	if s.reason == "" && p.options.InvalidArguments == ExcludeInvalid && invalidCalls(r.Messages) > 0 {
@@ -167,6 +173,9 @@ func (p *planner) look(r *Row, grouping bool) sight {
 	}
 	if d := p.options.Filter.Dedupe; d != "" {
 		s.whole = digest(r.Messages, d == DedupePrompt)
+		if s.side == Rejected && p.options.To == Preference {
+			s.whole[0] ^= 1 // both sides have the same prompt
+		}
 	}
 	s.near = p.rules.sign(r)
 	if grouping || s.noAttempt || s.noGroup {
@@ -179,6 +188,7 @@ func (p *planner) look(r *Row, grouping bool) sight {
 			f.own = typeOfValue(gjson.ParseBytes(item), 0)
 		}
 	}
+	f.tools = hasTools(r)
 	f.tokens, f.masks, f.logprobs = r.Tokens != nil, r.Masks != nil, r.Logprobs != nil
 	for _, m := range r.Messages {
 		f.calls = f.calls || len(m.ToolCalls()) > 0
@@ -205,6 +215,7 @@ func (p *planner) add(s sights) error {
 		return nil
 	}
 	p.formats.add(string(s.format), 1, 1)
+	p.takeGiven(len(p.plan.kept), s.rows)
 	for i := range s.rows {
 		p.addRow(&s.rows[i])
 	}
@@ -260,7 +271,7 @@ func (p *planner) addRow(s *sight) {
 	if p.options.grouping() {
 		g.kept = append(g.kept, index)
 	}
-	if p.options.To == Preference {
+	if p.options.To == Preference && s.side == "" {
 		g.scores = append(g.scores, scoredRow{index, s.score, s.passed})
 	}
 	if s.scored && (g.best < 0 || s.score > g.high) {
@@ -310,6 +321,7 @@ func (f *features) merge(g *features) {
 	if g.own != nil {
 		f.own = mergeTypes(f.own, g.own)
 	}
+	f.tools = f.tools || g.tools
 }
 
 // drop leaves out a row that was kept so far.
@@ -400,7 +412,7 @@ func (p *planner) chosenGroups(fit func(*groupSeen) bool) map[int]bool {
 // pair makes the preference pairs.
 func (p *planner) pair() {
 	p.plan.pairs = map[int][]pairSide{}
-	var pairs [][2]int
+	pairs := p.givenPairs()
 	why := map[int]string{} // by row
 	for _, g := range p.order {
 		var rows []scoredRow
@@ -436,6 +448,13 @@ func (p *planner) pair() {
 				p.plan.pairs[row] = append(p.plan.pairs[row], pairSide{i, side == 0})
 			} else {
 				why[row] = "not in the sample"
+			}
+		}
+	}
+	for i := range p.given {
+		for _, row := range []int{p.given[i].chosen.index, p.given[i].rejected.index} {
+			if p.plan.pairs[row] == nil {
+				p.drop(row, why[row])
 			}
 		}
 	}

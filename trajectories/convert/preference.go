@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bytes"
 	"fmt"
 	"sort"
 
@@ -57,6 +58,8 @@ func (p *Pairing) label(r *Row) (right, known bool) {
 	}
 	limits := p.ChosenMin != nil || p.RejectedMax != nil
 	switch {
+	case !limits && r.Passed == nil && r.Side != "":
+		return r.Side == Chosen, true
 	case limits && r.Score == nil, !limits && r.Passed == nil:
 		return false, false
 	case !limits:
@@ -120,28 +123,21 @@ func (p *Pairing) pairs(rows []scoredRow) (list [][2]int, why string) {
 	return list, ""
 }
 
-// differAt is the number of messages that two conversations begin with in common.
-func differAt(a, b []chat.Message) int {
-	for i := range min(len(a), len(b)) {
-		if string(a[i].JSON()) != string(b[i].JSON()) {
-			return i
-		}
-	}
-	return min(len(a), len(b))
-}
-
 // pairLine is a pair as the consumer reads it; nil with a reason where it can't be one.
 func (w *consumerRows) pairLine(chosen, rejected *Row, prompt int) (line []byte, l losses, why string, err error) {
+	if sameSides(chosen.Messages, rejected.Messages) {
+		return nil, nil, reasonSameSides, nil
+	}
 	if w.consumer == TRL {
 		list := func(messages []chat.Message) []byte { return w.messages(messages, &l, true) }
 		good, bad := upToAnswer(chosen.Messages), upToAnswer(rejected.Messages)
 		line = append(append([]byte(`{"prompt":`), list(good[:prompt])...), `,"chosen":`...)
 		line = append(append(line, list(good[prompt:])...), `,"rejected":`...)
 		line = append(append(line, list(bad[prompt:])...), `,"tools":`...)
-		return append(chat.AppendString(line, toolsText(chosen)), '}'), l, "", nil
+		return append(appendTools(line, chosen), '}'), l, "", nil
 	}
 	// One answer on each side: the first that differs.
-	at := differAt(chosen.Messages, rejected.Messages)
+	at := differAt(chosen.Messages, rejected.Messages, w.consumer != OpenAITuning)
 	if at >= len(chosen.Messages) || at >= len(rejected.Messages) || chosen.Messages[at].Role() != chat.RoleAssistant || rejected.Messages[at].Role() != chat.RoleAssistant {
 		return nil, nil, "pairs that don't differ in an answer of the model", nil
 	}
@@ -171,6 +167,9 @@ func (w *consumerRows) pairLine(chosen, rejected *Row, prompt int) (line []byte,
 		good = appendFlat(nil, turns[last:])
 		bad = appendFlat(nil, []flatTurn{{"assistant", w.text.answer(rejected.Messages[at], &l)}})
 	}
+	if bytes.Equal(good, bad) {
+		return nil, nil, reasonSameSides, nil
+	}
 	line = append(append([]byte(`{"input":`), input...), `,"preferred_output":`...)
 	line = append(append(line, good...), `,"non_preferred_output":`...)
 	return append(append(line, bad...), '}'), l, "", nil
@@ -198,5 +197,5 @@ func (w *consumerRows) ktoLine(r *Row, right bool) ([]byte, losses) {
 	line := append([]byte(`{"prompt":`), w.messages(messages[:first], &l, true)...)
 	line = append(append(line, `,"completion":`...), w.messages(messages[first:], &l, true)...)
 	line = fmt.Appendf(line, `,"label":%v,"tools":`, right)
-	return append(chat.AppendString(line, toolsText(r)), '}'), l
+	return append(appendTools(line, r), '}'), l
 }

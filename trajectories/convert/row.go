@@ -20,6 +20,7 @@ type Row struct {
 	Turns    json.RawMessage   // where the answers stand in Tokens, as in the record
 	Exact    bool              // Tokens, Masks and Logprobs are those of the record
 	Branches int               // further token sequences of the record, which no column holds
+	Side     Side              // of the pair that the row comes from
 	MadeUp   []string          // members that the source lacks and the record needs
 	Lost     []string          // what could not be read into the row
 }

@@ -137,7 +137,7 @@ func (t *textRules) rejects(r *Row) (reason string, found []textfilter.Overlap) 
 			}
 		}
 	}
-	if t.refusals != nil && t.refuses(r.Messages) {
+	if t.refusals != nil && (refusesByProtocol(r) || t.refuses(r.Messages)) {
 		return "the model refuses (--drop-refusals)", nil
 	}
 	if t.MaxRepetition > 0 && repetition(r.Messages) > t.MaxRepetition {

@@ -56,7 +56,7 @@ func TestRun_LeavesNearDuplicatesOut(t *testing.T) {
 		chatLine(a, "short one"), chatLine(strings.ToUpper(a)+"!", "short two"), chatLine(b, "short one"),
 		system+`{"role":"user","content":"`+essay(3, 60)+`"}]}`, system+`{"role":"user","content":"`+essay(4, 60)+`"}]}`)
 	list := filepath.Join(t.TempDir(), "removed.jsonl")
-	o := Options{Inputs: []string{path}, To: Messages, Removed: list, Filter: Filter{Text: TextFilter{NearDuplicates: 0.8}}}
+	o := Options{Inputs: []string{path}, To: Messages, Removed: list, Filter: Filter{IncludeUnanswered: true, Text: TextFilter{NearDuplicates: 0.8}}}
 	report, lines := run(t, o)
 	require.Equal(t, map[string]int64{"similar to an earlier row by 0.8 or more (--near-duplicates)": 1}, counts(report.Filtered))
 	require.Len(t, lines, 4, "the same system message makes no duplicate")
@@ -143,7 +143,7 @@ func TestRun_TakesTheUsersMessagesOfEvaluationConversations(t *testing.T) {
 	system := essay(1, 60)
 	set := writeLines(t, "eval.jsonl", `{"messages":[{"role":"system","content":"`+system+`"},{"role":"user","content":"`+essay(2, 30)+`"},{"role":"assistant","content":"`+essay(3, 30)+`"}]}`)
 	input := writeLines(t, "in.jsonl", `{"messages":[{"role":"system","content":"`+system+`"},{"role":"user","content":"hello"}]}`, chatLine(essay(2, 30), "a"), chatLine("b", essay(3, 30)))
-	_, lines := run(t, Options{Inputs: []string{input}, To: OpenAI, Filter: Filter{Text: TextFilter{Decontaminate: []string{set}}}})
+	_, lines := run(t, Options{Inputs: []string{input}, To: OpenAI, Filter: Filter{IncludeUnanswered: true, Text: TextFilter{Decontaminate: []string{set}}}})
 	require.Len(t, lines, 2)
 	require.NotContains(t, lines[1], essay(2, 30))
 }

@@ -112,6 +112,9 @@ func (w *writer) run(ctx context.Context, files []string, d *decoder, progress *
 		}
 		return nil
 	})
+	if err == nil && w.report.Written == 0 && w.options.To == Preference && len(w.pairs) == 0 {
+		err = fmt.Errorf("%w: %w: %s", ErrUsage, errNothing, countsText(w.lost.list()))
+	}
 	if err == nil && (len(w.pairs) > 0 || len(w.groups) > 0) {
 		err = errors.New("the input changed while it was read: rows seen before are gone")
 	}
@@ -301,6 +304,10 @@ func (w *writer) writePair(chosen, rejected *Row) error {
 		w.lost.add("pairs whose prompts differ", 1, 1)
 		return nil
 	}
+	if w.consumer == nil && sameSides(chosen.Messages, rejected.Messages) {
+		w.lost.add(reasonSameSides, 1, 1)
+		return nil
+	}
 	if w.consumer != nil {
 		line, l, why, err := w.consumer.pairLine(chosen, rejected, prompt)
 		if err != nil {
@@ -324,8 +331,14 @@ func (w *writer) writePair(chosen, rejected *Row) error {
 	}
 	values := map[string]table.Value{
 		"prompt": list(chosen.Messages[:prompt], &features{}), "chosen": list(chosen.Messages[prompt:], &w.builder.features), "rejected": list(rejected.Messages[prompt:], &w.builder.features),
-		"score_chosen": optionalFloat(chosen.Score), "score_rejected": optionalFloat(rejected.Score), "margin": table.Float(*chosen.Score - *rejected.Score),
-		"tools": table.Text(toolsText(chosen)), "item_id": table.Text(chosen.ItemID), "rollout_id_chosen": table.Text(chosen.ID), "rollout_id_rejected": table.Text(rejected.ID),
+		"score_chosen": optionalFloat(chosen.Score), "score_rejected": optionalFloat(rejected.Score),
+		"item_id": table.Text(chosen.ItemID), "rollout_id_chosen": table.Text(chosen.ID), "rollout_id_rejected": table.Text(rejected.ID),
+	}
+	if chosen.Score != nil && rejected.Score != nil {
+		values["margin"] = table.Float(*chosen.Score - *rejected.Score)
+	}
+	if hasTools(chosen) {
+		values["tools"] = table.Text(toolsText(chosen))
 	}
 	for _, one := range l {
 		w.lost.addLoss(one)
