@@ -53,6 +53,7 @@ func (f *configFlagSet) load(s *session, mode config.Mode, withoutKeys bool, mor
 		Mode:             mode,
 		File:             f.File,
 		Text:             f.recorded,
+		Recorded:         f.recorded != nil,
 		Flags:            flags,
 		Environments:     s.app.configEnvironments(),
 		Parsers:          parsers.Names(),

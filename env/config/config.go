@@ -61,6 +61,7 @@ type Options struct {
 	Mode         Mode          // the command; "" is Evaluate
 	File         string        // YAML file; "" for none
 	Text         []byte        // what File holds, if it is not to be read; nil reads it
+	Recorded     bool          // Text is a configuration as a run recorded it, without its keys
 	Flags        []Flag        // in the order given; the last of a name wins
 	Environments []Environment // those to choose from; a single one needs no naming
 

@@ -14,6 +14,9 @@ type decoder struct {
 	report  *report
 	origin  Origin
 	origins map[string]Origin
+	// redacted takes the paths of secrets that a recorded configuration does not hold; nil
+	// means that there are none.
+	redacted map[string]bool
 	// unknown answers for a key that is no field; nil ignores such keys.
 	unknown func(d *decoder, key, value *yaml.Node, path string, known []string)
 }
@@ -153,6 +156,10 @@ func (d *decoder) scalar(s *fieldSpec, n *yaml.Node, path string) (reflect.Value
 		// The value stays out of the message.
 		if n.Kind != yaml.ScalarNode || kindOf(n) != "!!str" && n.Style == 0 {
 			message = "want text; put the value in quotes"
+		} else if n.Value == Redacted && d.redacted != nil {
+			d.redacted[path] = true
+			v.Set(reflect.ValueOf(Secret{}))
+			break
 		} else if n.Value == Redacted {
 			message = Redacted + " is what a printed configuration shows in place of a secret; write the secret, or $NAME of a variable"
 		}

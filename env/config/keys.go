@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -49,6 +50,7 @@ func (l *loader) findServerKey(look *keyring, s *Server, path string, servers in
 	default:
 		name, required := ruleKey(s.host(), servers)
 		if name == "" {
+			l.demandRedacted(s, path, servers)
 			return
 		}
 		value, source, ok := look.find(name)
@@ -57,8 +59,33 @@ func (l *loader) findServerKey(look *keyring, s *Server, path string, servers in
 			l.set(&s.APIKey, &s.KeySource, name, value, source, path+".api_key")
 		case required:
 			l.reject(path+".api_key", fmt.Sprintf("no key for %s: set %s in the environment or in .env, or name another variable with api_key_env", s.host(), name))
+		default:
+			l.demandRedacted(s, path, servers)
 		}
 	}
+}
+
+// demandRedacted rejects a server that had a key written out when its run was recorded, and
+// has none now. Servers of this machine may do without.
+func (l *loader) demandRedacted(s *Server, path string, servers int) {
+	if !l.redacted[path+".api_key"] || l.origins[path+".base_url"].Kind == FromFlag || loopback(s.host()) {
+		return
+	}
+	how := fmt.Sprintf("set %s in the environment or in .env, or name another variable with --%s.api_key_env", openAIKey, path)
+	switch servers {
+	case 0:
+		how = fmt.Sprintf("name the variable that holds it with --%s.api_key_env", path)
+	case 1:
+	default:
+		how = "give the configuration file again with --config"
+	}
+	l.report.at(Origin{Kind: FromDefault}, path+".api_key", fmt.Sprintf("the key for %s was written out in the configuration, and runs do not record keys: %s", s.host(), how))
+}
+
+// loopback reports whether only this machine can be reached at a host.
+func loopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
 // ruleKey returns the variable that holds the key for a host. A host that is not
@@ -92,6 +119,10 @@ func (l *loader) findSecrets(look *keyring, fields []bound, path string) {
 			var source string
 			s, ok := reflect.TypeAssert[Secret](f.value)
 			if !ok || !l.ok(p) {
+				continue
+			}
+			if l.redacted[p] && !s.given {
+				l.report.at(Origin{Kind: FromDefault}, p, fmt.Sprintf("it was written out in the configuration, and runs do not record secrets: pass --%s with it or with '$NAME' of a variable that holds it", p))
 				continue
 			}
 			l.findSecret(look, &s, &source, p)

@@ -19,6 +19,8 @@ type loader struct {
 	config  Config
 	known   bool // the environment is known, so unknown keys are known to be unknown
 
+	redacted map[string]bool // paths of secrets that were written out when the run was recorded
+
 	file *yaml.Node // the root mapping; nil without a file
 	env  []bound    // fields of the env: section, the environment's own last
 
@@ -30,6 +32,9 @@ type loader struct {
 // environment.
 func Load(o Options) (*Resolved, error) {
 	l := &loader{Options: o.withDefaults(), report: &report{}, origins: map[string]Origin{}}
+	if l.Recorded {
+		l.redacted = map[string]bool{}
+	}
 	l.readDocument()
 	if err := l.prepare(); err != nil {
 		return nil, err
@@ -51,7 +56,11 @@ func Load(o Options) (*Resolved, error) {
 func (l *loader) fileOrigin() Origin { return Origin{Kind: FromFile, Name: l.File} }
 
 func (l *loader) decoder(o Origin) *decoder {
-	return &decoder{report: l.report, origin: o, origins: l.origins}
+	d := &decoder{report: l.report, origin: o, origins: l.origins}
+	if o.Kind == FromFile {
+		d.redacted = l.redacted
+	}
+	return d
 }
 
 func (l *loader) readDocument() {
