@@ -13,11 +13,11 @@ func (rules Rules) DecodeRegistration(body []byte) (Registration, error) {
 		{"wandb_group", text(&r.WandbGroup), false},
 		{"wandb_project", text(&r.WandbProject), false},
 		{"batch_size", rules.positive(&r.BatchSize), false},
-		{"max_token_len", whole(&r.MaxTokenLen), false},
+		{"max_token_len", rules.atLeast(-1, &r.MaxTokenLen), false},
 		{"checkpoint_dir", text(&r.CheckpointDir), false},
 		{"save_checkpoint_interval", whole(&r.SaveCheckpointInterval), false},
-		{"starting_step", whole(&r.StartingStep), false},
-		{"num_steps", whole(&r.NumSteps), false},
+		{"starting_step", rules.atLeast(0, &r.StartingStep), false},
+		{"num_steps", rules.atLeast(-1, &r.NumSteps), false},
 	})
 	return r, err
 }
@@ -26,7 +26,7 @@ func (rules Rules) DecodeRegistration(body []byte) (Registration, error) {
 func (rules Rules) DecodeEnvRegistration(body []byte) (EnvRegistration, error) {
 	var r EnvRegistration
 	err := rules.decodeFields(body, []wanted{
-		{"max_token_length", whole(&r.MaxTokenLength), false},
+		{"max_token_length", rules.positive(&r.MaxTokenLength), false},
 		{"desired_name", text(&r.DesiredName), false},
 		{"weight", finite(&r.Weight), false},
 		{"group_size", rules.positive(&r.GroupSize), false},
@@ -170,6 +170,19 @@ func (rules Rules) positive(into *int64) func(*scanner) error {
 		}
 		if *into <= 0 && !rules.AcceptImpossible {
 			return &typeError{kind: "greater_than", msg: "Input should be greater than 0"}
+		}
+		return nil
+	}
+}
+
+// atLeast reads an integer from a least one.
+func (rules Rules) atLeast(least int64, into *int64) func(*scanner) error {
+	return func(s *scanner) error {
+		if err := whole(into)(s); err != nil {
+			return err
+		}
+		if *into < least && !rules.AcceptImpossible {
+			return &typeError{kind: "greater_than_equal", msg: "Input should be greater than or equal to " + strconv.FormatInt(least, 10)}
 		}
 		return nil
 	}

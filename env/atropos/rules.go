@@ -18,8 +18,8 @@ type Rules struct {
 	// AcceptRagged takes groups whose lists don't fit each other, empty groups and
 	// groups larger than a batch. Without it they are refused.
 	AcceptRagged bool
-	// AcceptImpossible takes batch and group sizes of 0 and less, minimum allocations
-	// outside 0 to 1, token ids that no vocabulary has, objects with a key given twice,
+	// AcceptImpossible takes batch and group sizes of 0 and less, lengths and steps below
+	// those that have a meaning, minimum allocations outside 0 to 1, token ids that no vocabulary has, objects with a key given twice,
 	// and bodies of unknown encodings, which are read as they are. Without it they are
 	// refused.
 	AcceptImpossible bool

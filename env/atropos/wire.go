@@ -21,11 +21,11 @@ type Registration struct {
 	WandbGroup             string `json:"wandb_group"`
 	WandbProject           string `json:"wandb_project"`
 	BatchSize              int64  `json:"batch_size"`    // sequences per batch
-	MaxTokenLen            int64  `json:"max_token_len"` // tokens of the longest sequence; 0 and less: no limit
+	MaxTokenLen            int64  `json:"max_token_len"` // tokens of the longest sequence; 0 and -1: no limit
 	CheckpointDir          string `json:"checkpoint_dir"`
 	SaveCheckpointInterval int64  `json:"save_checkpoint_interval"` // steps
 	StartingStep           int64  `json:"starting_step"`
-	NumSteps               int64  `json:"num_steps"`
+	NumSteps               int64  `json:"num_steps"` // -1: not said
 }
 
 // EnvRegistration is what a worker sends to /register-env.

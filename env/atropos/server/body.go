@@ -37,8 +37,9 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (body []byte, done
 		return nil, nil, s.tooLarge()
 	}
 	source := sent
-	switch encoding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding"))); {
-	case strings.Contains(encoding, "gzip"):
+	original := s.config.Rules.AcceptImpossible
+	switch encoding := contentEncoding(r.Header); {
+	case encoding == "gzip", encoding == "x-gzip", original && strings.Contains(encoding, "gzip"):
 		if source, err = unzip(source); err != nil {
 			return nil, nil, err
 		}
@@ -52,7 +53,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (body []byte, done
 		}
 		defer decoder.Close()
 		source = &zstdReader{decoder}
-	case encoding != "" && encoding != "identity" && !s.config.Rules.AcceptImpossible:
+	case encoding != "" && !original:
 		w.Header().Set("Accept-Encoding", "gzip, zstd")
 		return nil, nil, &statusError{code: http.StatusUnsupportedMediaType, detail: fmt.Sprintf("the body has the content encoding %q: send it as gzip, zstd or without one", encoding)}
 	}
@@ -67,6 +68,18 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (body []byte, done
 		return nil, nil, atropos.NotJSON()
 	}
 	return body, held.release, nil
+}
+
+// contentEncoding returns the encodings of a body in lower case, without those that change
+// nothing.
+func contentEncoding(h http.Header) string {
+	var list []string
+	for _, one := range strings.Split(strings.ToLower(strings.Join(h.Values("Content-Encoding"), ",")), ",") {
+		if one = strings.TrimSpace(one); one != "" && one != "identity" {
+			list = append(list, one)
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // unzip unpacks a stream of gzip members; an empty one stays empty.

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -437,6 +438,9 @@ func TestJumpsOfTheClockLoseNothing(t *testing.T) {
 
 func TestServer_RefusesImpossibleValues(t *testing.T) {
 	env := func(old, replacement string) string { return strings.Replace(worker("4", ""), old, replacement, 1) }
+	with := func(member, value string) string {
+		return regexp.MustCompile(member+`-?[0-9]+`).ReplaceAllString(registration, member+value)
+	}
 	for name, c := range map[string]struct{ path, body, problem string }{
 		"batch size 0":          {"/register", withBatchSize("0"), `{"type":"greater_than","loc":["body","batch_size"],"msg":"Input should be greater than 0","input":{}}`},
 		"a negative batch size": {"/register", withBatchSize("-1"), `"loc":["body","batch_size"]`},
@@ -444,6 +448,10 @@ func TestServer_RefusesImpossibleValues(t *testing.T) {
 		"a negative group size": {"/register-env", env(`:4`, `:-4`), `"loc":["body","group_size"]`},
 		"a share above 1":       {"/register-env", worker("4", `,"min_batch_allocation":1.5`), `{"type":"less_than_equal","loc":["body","min_batch_allocation"],"msg":"Input should be less than or equal to 1","input":{}}`},
 		"a negative share":      {"/register-env", worker("4", `,"min_batch_allocation":-0.5`), `"loc":["body","min_batch_allocation"]`},
+		"a limit below -1":      {"/register", with(`"max_token_len":`, "-5"), `{"type":"greater_than_equal","loc":["body","max_token_len"],"msg":"Input should be greater than or equal to -1","input":{}}`},
+		"a negative step":       {"/register", with(`"starting_step":`, "-1"), `"loc":["body","starting_step"],"msg":"Input should be greater than or equal to 0"`},
+		"steps below -1":        {"/register", with(`"num_steps":`, "-2"), `"loc":["body","num_steps"],"msg":"Input should be greater than or equal to -1"`},
+		"a negative length":     {"/register-env", env(`"max_token_length":`, `"max_token_length":-`), `"loc":["body","max_token_length"],"msg":"Input should be greater than 0"`},
 		"a negative token":      {"/scored_data", `{"tokens":[[1],[2,-3]],"masks":[[1],[2,3]],"scores":[1,1]}`, `{"type":"greater_than_equal","loc":["body","tokens",1,1],"msg":"A token id should be greater than or equal to 0","input":{}}`},
 		"a huge token":          {"/scored_data", `{"tokens":[[2147483648]],"masks":[[1]],"scores":[1]}`, `"loc":["body","tokens",0,0],"msg":"A token id should be less than or equal to 2147483647"`},
 		"beyond 64 bits":        {"/scored_data", `{"tokens":[[99999999999999999999]],"masks":[[1]],"scores":[1]}`, `"loc":["body","tokens",0,0]`},
@@ -470,5 +478,13 @@ func TestServer_RefusesImpossibleValues(t *testing.T) {
 			original := open(t, Config{Rules: atropos.OriginalRules()})
 			require.Equal(t, 200, original.do("POST", c.path, c.body).code, "the original takes it")
 		})
+	}
+}
+
+func TestServer_TakesNoLimitAndNoNumberOfSteps(t *testing.T) {
+	for _, limit := range []string{"0", "-1"} {
+		f := open(t, Config{})
+		body := regexp.MustCompile(`"(max_token_len|num_steps)":[0-9]+`).ReplaceAllString(registration, `"$1":`+limit)
+		require.Equal(t, 200, f.do("POST", "/register", body).code)
 	}
 }

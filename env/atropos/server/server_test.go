@@ -327,6 +327,8 @@ func TestPackedRequests(t *testing.T) {
 		"cut off":                  {packed[:len(packed)-9], "gzip", 400, "Invalid gzip payload"},
 		"a wrong checksum":         {packed[:len(packed)-8] + "12345678", "gzip", 400, "Invalid gzip payload"},
 		"an unknown encoding":      {packed, "deflate", 415, `{"detail":"the body has the content encoding \"deflate\": send it as gzip, zstd or without one"}`},
+		"a list of encodings":      {packed, "gzip, zstd", 415, `the content encoding \"gzip, zstd\"`},
+		"gzip twice":               {packed, "gzip, gzip", 415, "content encoding"},
 		"zstd":                     {zipZstd(t, registration), "zstd", 200, `"uuid"`},
 		"not zstd":                 {registration, "zstd", 400, "Invalid zstd payload"},
 		"zstd that is cut off":     {zipZstd(t, registration)[:40], "zstd", 400, "Invalid zstd payload"},
