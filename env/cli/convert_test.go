@@ -103,7 +103,7 @@ func TestProcessWritesADatasetCardAndKeepsOneOfAPerson(t *testing.T) {
 
 func TestLinesThatCanNotBeReadGiveTheExitCodeOfProblems(t *testing.T) {
 	p := newProgram(t)
-	p.write("in.jsonl", `{"messages":[{"role":"user","content":"q"}]}`+"\n{\n")
+	p.write("in.jsonl", `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}`+"\n{\n")
 	code, stdout, stderr := p.run("convert", "in.jsonl", "--to", "messages")
 	require.Equal(t, cli.ExitProblems, code)
 	require.Contains(t, stdout, "in.jsonl:2: not valid JSON")

@@ -97,6 +97,15 @@ func (a *App) hideFields(node *kong.Node) (hidden int) {
 	return hidden
 }
 
+// isDataFile reports whether a file is a data set by its name.
+func isDataFile(name string) bool {
+	name = strings.ToLower(name)
+	for _, packed := range []string{".gz", ".zst", ".bz2", ".xz"} {
+		name = strings.TrimSuffix(name, packed)
+	}
+	return slices.Contains([]string{".jsonl", ".ndjson", ".parquet", ".csv", ".tsv", ".arrow"}, filepath.Ext(name))
+}
+
 // parseHint says what was probably meant by an argument that a command doesn't take.
 func (a *App) parseHint(args []string, err error) string {
 	argument, ok := strings.CutPrefix(err.Error(), "unexpected argument ")
@@ -112,6 +121,12 @@ func (a *App) parseHint(args []string, err error) string {
 	switch info, err := os.Stat(argument); {
 	case err == nil && info.IsDir() && hasRun(argument):
 		return "; to go on with a run: --resume " + shellWord(argument)
+	case isDataFile(argument):
+		prompts := ""
+		if slices.ContainsFunc(a.Environments, func(d env.Definition) bool { return d.Name == "prompts" }) {
+			prompts = "--environment prompts "
+		}
+		return "; a data set is named by a field: " + prompts + "--env.dataset_name " + shellWord(argument)
 	case err == nil && !info.IsDir(), slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(argument))):
 		return "; a configuration file is named by a flag: --config " + shellWord(argument)
 	case slices.ContainsFunc(a.Environments, func(d env.Definition) bool { return d.Name == argument || slices.Contains(d.Aliases, argument) }):

@@ -51,6 +51,8 @@ func TestRun_HintsAtTheFlagOfAnArgument(t *testing.T) {
 	for argument, want := range map[string]string{
 		"c.yaml":        "--config c.yaml",
 		"missing.yml":   "--config missing.yml",
+		"mix.jsonl":     "--env.dataset_name mix.jsonl",
+		"rows.csv.gz":   "--env.dataset_name rows.csv.gz",
 		"out":           "--resume out",
 		"tb2":           "--environment tb2",
 		"terminal-test": "--environment terminal-test",

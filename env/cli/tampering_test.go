@@ -187,11 +187,11 @@ func TestTamperedFlag_ChoosesRollouts(t *testing.T) {
 	require.JSONEq(t, `{"rollouts":2,"left_out":2}`, gjson.Get(stdout, "tampered_a").Raw)
 	require.Contains(t, stdout, "only some rollouts are compared (--tampered exclude): 2 of A and 2 of B are left out")
 
-	code, stdout, stderr = x.run("convert", "out", "--to", "messages")
+	code, stdout, stderr = x.run("convert", "out", "--to", "messages", "--include-unanswered")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Contains(t, stdout, "out-messages: 2 rows of 4 rollouts")
 	require.Contains(t, stdout, "2  tampered with the verification (--tampered include keeps them)")
-	code, stdout, stderr = x.run("convert", "out", "--to", "messages", "--tampered", "include", "--overwrite")
+	code, stdout, stderr = x.run("convert", "out", "--to", "messages", "--include-unanswered", "--tampered", "include", "--overwrite")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Contains(t, stdout, "out-messages: 4 rows of 4 rollouts")
 

@@ -145,7 +145,7 @@ func TestProblemsNameTheirPlaceAndSayWhatToDo(t *testing.T) {
 				`x.yaml:8:26: env.tool_result_overrides: read_file can't be named: its results are never replaced, because reading the file again would only be replaced again`,
 				`x.yaml:9:15: env.extra_body: stream belongs to the harness and can't be set here`,
 				`x.yaml:10:21: env.terminal_backend: "docker" is not available in this build; there is local`,
-				`x.yaml:11:21: env.tool_call_parser: no such value "hermess"; did you mean "hermes"?`,
+				`x.yaml:11:21: env.tool_call_parser: no such parser "hermess"; did you mean "hermes"? (the command parsers lists them)`,
 			}},
 		{"a parser of another server that can't be had", demoEnv + "env:\n  tool_call_parser: hf\n", nil,
 			[]string{`x.yaml:4:21: env.tool_call_parser: there is no parser "hf": it reads a template`}},

@@ -56,7 +56,7 @@ func (l *loader) validate() {
 	if why := l.AbsentParsers[e.ToolCallParser]; why != "" {
 		l.reject("env.tool_call_parser", fmt.Sprintf("there is no parser %q: %s", e.ToolCallParser, why))
 	} else if l.Parsers != nil {
-		l.validateWord("env.tool_call_parser", e.ToolCallParser, l.Parsers, nil, "")
+		l.validateParser(e.ToolCallParser)
 	} else if e.ToolCallParser == "" {
 		l.reject("env.tool_call_parser", "want the name of a parser, got nothing")
 	}
@@ -150,6 +150,18 @@ func (l *loader) rejectOwn(field, message string) {
 		}
 	}
 	l.report.at(l.origins[field], field, message)
+}
+
+// validateParser rejects an unknown parser. There are too many to list them here.
+func (l *loader) validateParser(name string) {
+	if slices.Contains(l.Parsers, name) {
+		return
+	}
+	meant := ""
+	if n := textutil.Nearest(name, l.Parsers); n != "" {
+		meant = fmt.Sprintf("; did you mean %q?", n)
+	}
+	l.reject("env.tool_call_parser", fmt.Sprintf("no such parser %s%s (the command parsers lists them)", textutil.Quote(name, maxQuoted), meant))
 }
 
 // validateWord checks a word against what the program has. planned are words of the

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,7 +57,49 @@ func (d *decoder) decode(file string, r record) (Format, []*Row, error) {
 	if err == nil && r.remark != nil && len(rows) > 0 {
 		rows[0].Lost = append(rows[0].Lost, "numbers that JSON has not (NaN, infinities), read as null")
 	}
+	if err == nil && len(rows) > 0 && loneSurrogates(r.text) {
+		rows[0].Lost = append(rows[0].Lost, lossSurrogates)
+	}
 	return format, rows, err
+}
+
+// lossSurrogates is what becomes of text that has no UTF-8 form, unless the target keeps
+// the bytes of messages.
+const lossSurrogates = "halves of surrogate pairs in texts, written as U+FFFD"
+
+// loneSurrogates reports whether a JSON text has an escape of half a surrogate pair without
+// its other half.
+func loneSurrogates(text []byte) bool {
+	for i := 0; ; {
+		next := bytes.IndexByte(text[i:], '\\')
+		if next < 0 {
+			return false
+		}
+		i += next
+		high, ok := escapedUnit(text[i:])
+		switch {
+		case !ok:
+			i += 2 // another escape
+			continue
+		case high < 0xd800 || high > 0xdfff:
+			i += 6
+			continue
+		}
+		low, ok := escapedUnit(text[i+6:])
+		if !ok || high > 0xdbff || low < 0xdc00 || low > 0xdfff {
+			return true
+		}
+		i += 12
+	}
+}
+
+// escapedUnit reads an escape such as \u00e4 at the beginning of a text.
+func escapedUnit(text []byte) (rune, bool) {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	return rune(n), err == nil
 }
 
 // detect tells the format of a record by its members.

@@ -172,7 +172,7 @@ func FilesIn(dir string) ([]string, error) {
 	}
 	data = withoutViews(data)
 	slices.Sort(data)
-	return data, nil
+	return withoutCopies(data)
 }
 
 // withoutViews leaves out the files of run directories that repeat the rollouts of

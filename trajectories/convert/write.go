@@ -183,6 +183,9 @@ func (w *writer) prepare(r *Row, index int) finishedRow {
 		}
 	}
 	for _, what := range r.Lost {
+		if what == lossSurrogates && w.keepsBytes() {
+			continue
+		}
 		f.losses.add(what, 1)
 	}
 	var more losses
@@ -216,6 +219,11 @@ func (w *writer) prepare(r *Row, index int) finishedRow {
 	}
 	f.losses = append(f.losses, more...)
 	return f
+}
+
+// keepsBytes reports whether the target has the bytes of messages as they were.
+func (w *writer) keepsBytes() bool {
+	return w.consumer == nil && (w.options.To == OpenAI || w.options.To == Rollouts || w.options.To == Groups)
 }
 
 // wholeTokens says whether the target holds token sequences only as the record
