@@ -312,7 +312,7 @@ func TestImagesBeyondTheBudgetGoWhenNobodyNeedsThem(t *testing.T) {
 	require.Eventually(t, func() bool { return !has(t, free) }, waitLimit, waitStep)
 	require.True(t, has(t, used), "a sandbox uses it")
 	require.True(t, has(t, planned), "an attempt is planned")
-	require.Contains(t, j.String(), free+": removed")
+	require.Eventually(t, func() bool { return strings.Contains(j.String(), free+": removed") }, waitLimit, waitStep)
 
 	// What was removed comes back when it is wanted again.
 	again := open(t, p, sandbox.Spec{Image: free})
