@@ -20,6 +20,15 @@ func (p *Provider) entrypoint(reserve []string, user string, keepHome bool) []st
 	return append([]string{binaryPath}, inside.Arguments(reserve, user, keepHome)...)
 }
 
+// firstProcess is the entrypoint of containers whose server is their first process.
+func (p *Provider) firstProcess(reserve []string, user string, keepHome bool) []string {
+	args := p.entrypoint(reserve, user, keepHome)
+	if !p.config.PlainExec {
+		args = append(args, inside.InMemory)
+	}
+	return args
+}
+
 // serverExec starts a server beside the first process of a container, as root, so that it
 // can keep its capabilities from commands before it becomes the user.
 func (p *Provider) serverExec(reserve []string, user string, keepHome bool, env []string) execRequest {

@@ -226,7 +226,7 @@ func (p *Provider) plan(name string, spec sandbox.Spec, image imageInfo) plan {
 	}
 	hasHome := func(entry string) bool { return strings.HasPrefix(entry, "HOME=") }
 	pl.KeepHome = slices.ContainsFunc(image.Env, hasHome) || slices.ContainsFunc(pl.Env, hasHome)
-	pl.Entrypoint = p.entrypoint(pl.Reserve, server, pl.KeepHome)
+	pl.Entrypoint = p.firstProcess(pl.Reserve, server, pl.KeepHome)
 	pl.Init = c.PlainExec
 	if !upload && !c.PlainExec {
 		pl.Binary, pl.BinaryAt = p.binary.Path, binaryPath

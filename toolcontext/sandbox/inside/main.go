@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox/supervise"
@@ -26,15 +27,18 @@ func Main(args []string, version string, stderr io.Writer) (handled bool, code i
 	}
 	start, ok := parseStart(args[1:])
 	if !ok {
-		fmt.Fprintf(stderr, "%s takes no arguments but %s, %s and %s; it is started by a sandbox backend\n", Word, Reserve, As, KeepHome)
+		fmt.Fprintf(stderr, "%s takes no arguments but %s, %s, %s and %s; it is started by a sandbox backend\n", Word, Reserve, As, KeepHome, InMemory)
 		return true, 2
 	}
+	// One processor is enough for a server that mostly waits. With more, each event wakes
+	// another thread, which takes a tenth of the processor time of a short command.
+	runtime.GOMAXPROCS(1)
 	in, out, err := takeStream()
 	if err == nil {
 		err = start.prepare()
 	}
 	if err == nil {
-		err = Serve(context.Background(), in, out, Config{Version: version, guard: harden()})
+		err = Serve(context.Background(), in, out, Config{Version: version, guard: harden(), inMemory: start.inMemory})
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", Word, err)
@@ -52,6 +56,9 @@ const (
 	As = "--as"
 	// KeepHome leaves HOME as the sandbox was made with it.
 	KeepHome = "--keep-home"
+	// InMemory has scripts and the state of shells pass through /dev/shm. It is for a
+	// first process whose /dev/shm goes with it; others leave files there when killed.
+	InMemory = "--in-memory"
 )
 
 // Untraceable is a capability that does no harm and that a server started without it in
@@ -65,6 +72,7 @@ type start struct {
 	reserve  []string
 	user     string
 	keepHome bool
+	inMemory bool
 }
 
 // Arguments returns the arguments of a server, without the program's name.
@@ -91,6 +99,9 @@ func parseStart(args []string) (s start, ok bool) {
 		if len(args) > 0 && args[0] == KeepHome {
 			s.keepHome, args = true, args[1:]
 		}
+	}
+	if len(args) > 0 && args[0] == InMemory {
+		s.inMemory, args = true, args[1:]
 	}
 	return s, len(args) == 0
 }

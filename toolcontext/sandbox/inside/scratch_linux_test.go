@@ -103,3 +103,15 @@ func TestCommandsAreEndedBeforeTheServerWhenMemoryRunsOut(t *testing.T) {
 		require.Equal(t, "1000\n1000\n", r.Stdout.String())
 	})
 }
+
+func TestCommandsKeepTheUsualTimerSlack(t *testing.T) {
+	want, err := os.ReadFile("/proc/self/timerslack_ns")
+	require.NoError(t, err)
+	each(t, func(t *testing.T, c *child) {
+		for range 20 { // on several threads of the server
+			r, err := c.Exec(t.Context(), sandbox.Command{Script: "cat /proc/self/timerslack_ns"})
+			require.NoError(t, err)
+			require.Equal(t, string(want), r.Stdout.String())
+		}
+	})
+}

@@ -40,6 +40,7 @@ type Config struct {
 	// a container may be attached to late. Negative: none.
 	HandshakeWait time.Duration
 
+	inMemory    bool   // files that pass between server and shells are in memory
 	guard       *guard // of the server's place; nil guards nothing
 	noSubreaper bool   // for tests: adopting orphans would hold for their whole process
 }
@@ -184,7 +185,7 @@ func greet(ctx context.Context, m *mux, c Config) (*server, error) {
 
 // open makes the sandbox: the directories of this machine as they are.
 func (s *server) open(ctx context.Context, set settings) error {
-	s.stateDir = makeStateDir(s.config.TempDir)
+	s.stateDir = makeStateDir(s.config.TempDir, s.config.inMemory)
 	s.idle = set.idle
 	environ := s.config.Environ
 	if set.proxy {
@@ -204,7 +205,7 @@ func (s *server) open(ctx context.Context, set settings) error {
 		NoCgroups: true,
 		Place: &local.Place{
 			Home: s.config.Home, Dir: s.config.Dir, TempDir: s.config.TempDir,
-			Everything: os.Getpid() == 1, Starting: s.config.guard.starting, Spare: spareDir, Ambient: passedOn(),
+			Everything: os.Getpid() == 1, Starting: s.config.guard.starting, Spare: spareDir(s.stateDir, s.config.TempDir), Ambient: passedOn(),
 		},
 	})
 	if err != nil {
@@ -244,25 +245,37 @@ func (s *server) freeze() (goOn func()) {
 	return func() {}
 }
 
-// spareDir is where scripts are put when the disk is full.
-const spareDir = "/dev/shm"
+// memoryDir is a file system in memory.
+const memoryDir = "/dev/shm"
+
+// spareDir is where scripts are put when the file system of stateDir is full.
+func spareDir(stateDir, temp string) string {
+	if filepath.Dir(stateDir) == memoryDir {
+		return temp
+	}
+	return memoryDir
+}
 
 // stateDirPattern is how the directories of makeStateDir are named.
 const stateDirPattern = ".hermes-env-*"
 
 // makeStateDir makes a private directory for what passes between server and shells.
-// Where nothing can be written it names one that is not there: only scripts need it.
-func makeStateDir(temp string) string {
+// In memory a file costs a fraction of what it does in a container's layer. Where nothing can be written it names one that is not there: only scripts need it.
+func makeStateDir(temp string, inMemory bool) string {
+	places := []string{temp, "/tmp", "/var/tmp", memoryDir, "/run", "/"}
 	if os.Getpid() == 1 { // what a server left that was here before and died
 		old, _ := filepath.Glob(filepath.Join(temp, stateDirPattern))
 		for _, dir := range old {
 			_ = os.RemoveAll(dir)
 		}
 	}
+	if inMemory {
+		places = append([]string{memoryDir}, places...)
+	}
 	if _, err := os.Stat(temp); errors.Is(err, fs.ErrNotExist) && os.MkdirAll(temp, 0o755) == nil {
 		_ = os.Chmod(temp, 0o777|os.ModeSticky) // without, only other users miss something
 	}
-	for _, dir := range []string{temp, "/tmp", "/var/tmp", "/dev/shm", "/run", "/"} {
+	for _, dir := range places {
 		if made, err := os.MkdirTemp(dir, stateDirPattern); err == nil {
 			return made
 		}

@@ -1,7 +1,9 @@
 package inside
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -34,22 +36,36 @@ func newVolatileMounts() volatileMounts {
 }
 
 func usedFiles(point string) uint64 {
-	var fs unix.Statfs_t
-	if unix.Statfs(point, &fs) != nil {
+	var st unix.Statfs_t
+	if unix.Statfs(point, &st) != nil {
 		return 0
 	}
-	return fs.Files - fs.Ffree
+	return st.Files - st.Ffree
 }
 
-// changed reports whether there is more, or less, in them than at the beginning.
-func (v volatileMounts) changed() bool {
+// changed reports whether there is more, or less, in them than at the beginning, beside
+// what is in the server's own directory.
+func (v volatileMounts) changed(own string) bool {
 	for point, files := range v {
-		if usedFiles(point) != files {
+		now := usedFiles(point)
+		if filepath.Dir(own) == point {
+			now -= countFiles(own)
+		}
+		if now != files {
 			return true
 		}
 	}
 	shared, err := os.ReadFile("/proc/sysvipc/shm")
 	return err == nil && strings.Count(string(shared), "\n") > 1 // the first line is a heading
+}
+
+// countFiles returns how many files and directories a directory has, itself included.
+func countFiles(dir string) (n uint64) {
+	_ = filepath.WalkDir(dir, func(string, fs.DirEntry, error) error { // what can't be seen has ended with its command
+		n++
+		return nil
+	})
+	return n
 }
 
 // statusLimit bounds looking around: where processes have used up all memory, reading
@@ -62,7 +78,7 @@ func (s *server) readStatus() Status {
 	if s.looking.CompareAndSwap(false, true) {
 		go func() {
 			defer s.looking.Store(false)
-			seen <- Status{Processes: max(0, len(processIDs())-1), Volatile: s.volatile.changed()}
+			seen <- Status{Processes: max(0, len(processIDs())-1), Volatile: s.volatile.changed(s.stateDir)}
 		}()
 	}
 	timer := time.NewTimer(statusLimit)

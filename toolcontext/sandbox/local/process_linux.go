@@ -75,12 +75,14 @@ func (p *process) await(pidfd int) {
 		f := os.NewFile(uintptr(pidfd), "pidfd")
 		defer f.Close()
 		if raw, err := f.SyscallConn(); err == nil {
-			err = raw.Read(func(fd uintptr) bool {
+			ended := false
+			_ = raw.Read(func(fd uintptr) bool { // fails where the poller doesn't take the file
 				poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 				n, err := unix.Poll(poll, 0)
+				ended = n > 0 && poll[0].Revents&unix.POLLIN != 0
 				return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
 			})
-			if err == nil && p.ended() {
+			if ended {
 				return
 			}
 		}
@@ -91,12 +93,6 @@ func (p *process) await(pidfd int) {
 			return
 		}
 	}
-}
-
-// ended reports whether the process can be reaped.
-func (p *process) ended() bool {
-	st, ok := readStat(p.pid)
-	return !ok || st.dead()
 }
 
 // reap returns the exit code, 128+n after signal n, and gives the process id free.
