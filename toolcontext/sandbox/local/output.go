@@ -37,7 +37,7 @@ type outputPipe struct {
 
 // newOutputPipe returns the pipe and the end that the command writes to.
 func newOutputPipe(limit int) (*outputPipe, *os.File, error) {
-	r, w, err := os.Pipe()
+	r, w, err := pipeToRead()
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a pipe for the output: %w; raise the limit on open files (ulimit -n)", err)
 	}

@@ -48,6 +48,17 @@ func startProcess(path string, argv, env []string, files [3]*os.File, start plac
 	return p, nil
 }
 
+// pipeToRead returns a pipe whose write end is for a child: it blocks and, unlike one of
+// os.Pipe, was never given to the runtime's poller.
+func pipeToRead() (r, w *os.File, err error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, os.NewSyscallError("pipe2", err)
+	}
+	_ = unix.SetNonblock(fds[0], true) // can't fail for a pipe
+	return os.NewFile(uintptr(fds[0]), "|0"), os.NewFile(uintptr(fds[1]), "|1"), nil
+}
+
 // preferForKilling has the kernel end the command and its descendants before this
 // process when memory runs out: many small processes would make it the biggest.
 func preferForKilling(pid int) {

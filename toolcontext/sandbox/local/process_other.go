@@ -80,3 +80,6 @@ func (*orphans) child(int)                                    {}
 func (*orphans) childGone(int)                                {}
 func (*orphans) reapEnded()                                   {}
 func (*orphans) killAll(context.Context, time.Duration) error { return nil }
+
+// pipeToRead returns a pipe whose write end is for a child.
+func pipeToRead() (r, w *os.File, err error) { return os.Pipe() }
