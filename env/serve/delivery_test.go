@@ -27,7 +27,9 @@ func batches(t *testing.T, trainer *client.Client, n int) []int64 {
 	t.Helper()
 	var tags []int64
 	last := ""
+	deadline := time.Now().Add(patience)
 	for taken := 0; taken < n; {
+		require.True(t, time.Now().Before(deadline), "%d of %d batches came", taken, n)
 		b, err := trainer.Batch(t.Context(), client.BatchOptions{Acknowledge: true, Last: last})
 		require.NoError(t, err)
 		if b == nil {

@@ -58,7 +58,7 @@ func (w *Worker) keepLink(ctx context.Context) {
 		case err != nil:
 			wait = backoff(failures, w.config.MaxBackoff)
 			failures++
-			w.lost(err, wait)
+			w.lost(err)
 		default:
 			failures = 0
 			wait = w.pace()
@@ -320,7 +320,7 @@ func (w *Worker) found(ready bool) {
 }
 
 // lost notes that the server doesn't answer, and says so when that is news.
-func (w *Worker) lost(err error, wait time.Duration) {
+func (w *Worker) lost(err error) {
 	var refused *client.StatusError
 	if errors.As(err, &refused) && (refused.Code == http.StatusUnauthorized || refused.Code == http.StatusForbidden) {
 		w.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -131,6 +132,11 @@ func (w *Worker) send(ctx context.Context, p Parcel) error {
 	_, err = w.config.Client.Send(ctx, client.Post{Body: body, Packed: true, Key: p.Key})
 	op := opSent
 	if err != nil {
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			// Nothing more is sent until keepLink knows whether this worker is registered: a
+			// server that has forgotten it may answer next.
+			w.lost(err)
+		}
 		var status *client.StatusError
 		if !errors.As(err, &status) || !final(status.Code) {
 			return err

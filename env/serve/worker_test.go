@@ -81,6 +81,7 @@ func TestAServerThatLostItsMemoryIsRegisteredWithAgain(t *testing.T) {
 	a.down()
 	require.NoError(t, w.Write(group(0)))
 	require.NoError(t, w.Write(group(1)))
+	w.notes.told("can't be worked with") // a poll or a group that was sent in vain
 	a.forget()
 	a.up()
 	w.notes.told("registering again")
