@@ -37,7 +37,7 @@ func plainRole(message *chat.Object) {
 // text, and calls whose name and arguments stand on their own. What can't be read is an error, so that no call gets lost.
 func plainCalls(message *chat.Object) error {
 	list := message.Get("tool_calls")
-	if list == nil {
+	if list == nil || arePlainCalls(list) {
 		return nil
 	}
 	list, err := unpacked(list)
@@ -78,6 +78,20 @@ func plainCalls(message *chat.Object) error {
 		message.Set("tool_calls", append(calls, ']'))
 	}
 	return nil
+}
+
+// arePlainCalls tells whether a list has calls and all of them are in OpenAI's shape.
+func arePlainCalls(list []byte) bool {
+	plain := false
+	chat.EachElement(list, func(call []byte) bool {
+		plain = isObject(call) && isNamedFunction(memberOf(call, "function"))
+		return plain
+	})
+	return plain
+}
+
+func isNamedFunction(function []byte) bool {
+	return isObject(function) && isText(memberOf(function, "name"))
 }
 
 // plainFunctions turns the one function_call that messages had before there were tool_calls into a tool call, and the answer of
@@ -134,8 +148,8 @@ func plainCall(call []byte) ([]byte, error) {
 	if !isObject(call) {
 		return nil, fmt.Errorf("want an object, got %.80q", call)
 	}
-	if isObject(memberOf(call, "function")) || !isText(memberOf(call, "name")) {
-		if function := memberOf(call, "function"); !isObject(function) || !isText(memberOf(function, "name")) {
+	if function := memberOf(call, "function"); isObject(function) || !isText(memberOf(call, "name")) {
+		if !isNamedFunction(function) {
 			return nil, errors.New("it names no function")
 		}
 		return call, nil
