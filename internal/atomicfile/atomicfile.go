@@ -1,5 +1,6 @@
-// Package atomicfile replaces files so that a reader, and whoever comes after a crash,
-// sees the old content or the new one and nothing between.
+// Package atomicfile replaces files so that a reader sees the old content or the new one and
+// nothing between, also after a crash. The file is a new one of mode 0644: a link at its path
+// is replaced, not followed.
 package atomicfile
 
 import (
@@ -21,7 +22,7 @@ func Write(path string, data []byte) error {
 // fails, the file stays as it is.
 func WriteFrom(path string, write func(io.Writer) error) (err error) {
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	f, err := os.CreateTemp(dir, ".tmp-*")
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,6 +37,12 @@ func TestWriteFrom_LeavesTheFileWhenWritingFails(t *testing.T) {
 	got, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "old", string(got))
+	alone(t, path)
+}
+
+func TestWrite_TakesTheLongestName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), strings.Repeat("n", 255))
+	require.NoError(t, Write(path, []byte("x")))
 	alone(t, path)
 }
 

@@ -17,7 +17,7 @@ func (o Owner) NewName() string {
 func ParseName(name string) (Owner, error) {
 	parts := strings.Split(name, "-")
 	if len(parts) != 5 || parts[4] == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		return Owner{}, fmt.Errorf("%q is no name of a sandbox", name)
+		return Owner{}, fmt.Errorf("%q is not the name of a sandbox", name)
 	}
 	return Parse(parts[0], parts[1], parts[2], parts[3])
 }

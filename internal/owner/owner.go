@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-// Owner identifies a process for ever.
+// Owner identifies a process, also after its id was used again.
 type Owner struct {
 	PID   int
 	Start uint64 // start time in the system's own unit; 0 where unknown
@@ -41,11 +41,11 @@ var place = sync.OnceValue(func() string {
 func Parse(pid, start, boot, place string) (Owner, error) {
 	n, err := strconv.Atoi(pid)
 	if err != nil || n <= 0 {
-		return Owner{}, fmt.Errorf("%q is no process id", pid)
+		return Owner{}, fmt.Errorf("%q is not a process id", pid)
 	}
 	began, err := strconv.ParseUint(start, 10, 64)
 	if err != nil {
-		return Owner{}, fmt.Errorf("%q is no start time of a process", start)
+		return Owner{}, fmt.Errorf("%q is not the start time of a process", start)
 	}
 	if boot == "" || place == "" {
 		return Owner{}, fmt.Errorf("process %d is noted without its machine", n)

@@ -16,8 +16,9 @@ import (
 // maxRecalled bounds the threads whose memory is kept open.
 const maxRecalled = 128
 
-// recalled is a thread that does not run the agent's code, with its memory kept open. A
-// read of it fails once the thread runs another program or has ended.
+// recalled is the first thread of a process that does not run the agent's code, with its
+// memory kept open. A read of it fails once the process runs another program or has ended,
+// and until then no other thread has its number.
 type recalled struct {
 	mem memory
 	pid int
@@ -71,7 +72,7 @@ func (x *request) read(flags uint64) unix.Errno {
 		if x.text = text; err == nil {
 			x.noteRead()
 		}
-		if err == nil && x.who.executed && x.call.op == opOpen {
+		if err == nil && x.who.executed && x.call.op == opOpen && x.tid == x.pid {
 			x.keep(mem)
 		} else {
 			mem.close()
