@@ -84,10 +84,18 @@ func (p *textPrinter) Summary(s *env.Summary, cfg *config.Resolved) {
 	if text := ratesSummary(p.rates, s.Time.Held); text != "" {
 		line("rates", "%s", text)
 	}
-	line("wall time", "%s", roundDuration(s.Wall))
+	line("wall time", "%s", wallText(s))
 	line("per turn", "%s", p.perTurn(s))
 	line("results", "%s", p.bold(s.Dir))
 	fmt.Fprint(p.out, fold(b.String(), columnsOf(p.out)))
+}
+
+// wallText is the time of all sessions, and that of this one where there were others.
+func wallText(s *env.Summary) string {
+	if s.Active-s.Wall < time.Second {
+		return roundDuration(s.Wall)
+	}
+	return fmt.Sprintf("%s (%s in this session)", roundDuration(s.Active), roundDuration(s.Wall))
 }
 
 func scoreText(s *env.Summary) string {
