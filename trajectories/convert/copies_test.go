@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/hermes-env/hermes-env/trajectories/table"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,6 +30,21 @@ func TestFilesIn_LeavesOutTheSameRolloutsInAnotherFormat(t *testing.T) {
 	files, err = FilesIn(folder)
 	require.NoError(t, err)
 	require.Len(t, files, 3)
+}
+
+func TestFilesIn_LeavesOutConversionsBesideRuns(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "run")
+	require.NoError(t, os.Rename(makeRun(t), dir))
+	for _, encoding := range []table.Encoding{table.JSONLines, table.Parquet} {
+		run(t, Options{Inputs: []string{dir}, To: Messages, Encoding: encoding, Out: dir + "-" + string(encoding), Filter: Filter{IncludeUnscored: true}})
+	}
+	files, err := FilesIn(parent)
+	require.NoError(t, err)
+	require.Equal(t, []string{filepath.Join(dir, "rollouts.jsonl")}, files)
+	files, err = FilesIn(dir + "-" + string(table.JSONLines))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
 }
 
 func TestRun_CountsHalvesOfSurrogatePairs(t *testing.T) {

@@ -138,10 +138,11 @@ func readable(name string) bool {
 }
 
 // FilesIn lists the data files of a folder, sorted: JSON Lines and Parquet, or,
-// when there are none, JSON documents. A folder that has both forms of data is
-// ambiguous and refused.
+// when there are none, JSON documents. In a folder with runs, what was converted from them
+// is left out. A folder that has both forms of data is ambiguous and refused.
 func FilesIn(dir string) ([]string, error) {
-	var data, documents []string
+	var data, documents, conversions []string
+	runs := false
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -150,7 +151,10 @@ func FilesIn(dir string) ([]string, error) {
 			return filepath.SkipDir
 		case d.IsDir() || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), "."):
 		case readable(d.Name()):
+			runs = runs || d.Name() == "rollouts.jsonl"
 			data = append(data, path)
+		case d.Name() == ReportFile && filepath.Dir(path) != dir:
+			conversions = append(conversions, filepath.Dir(path)+string(filepath.Separator))
 		case filepath.Ext(d.Name()) == ".json" && d.Name() != ReportFile:
 			documents = append(documents, path)
 		}
@@ -158,6 +162,11 @@ func FilesIn(dir string) ([]string, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if runs {
+		data = slices.DeleteFunc(data, func(file string) bool {
+			return slices.ContainsFunc(conversions, func(d string) bool { return strings.HasPrefix(file, d) })
+		})
 	}
 	if len(data) == 0 {
 		data = documents
