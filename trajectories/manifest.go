@@ -59,10 +59,13 @@ type Info struct {
 	// AllowConfigChange lets Resume go on although settings changed that can affect
 	// results; the change is recorded.
 	AllowConfigChange bool
-	Version           string           // of hermes-env
-	DatasetDigest     string           // digest of the dataset as a whole, "" when unknown
-	Seeds             map[string]int64 // by what they are for
-	Dataset           json.RawMessage  // what the dataset is, a JSON object; nil when there is none
+	// AllowMissing lets Resume go on although finished rollouts are gone from
+	// rollouts.jsonl; they are recorded again.
+	AllowMissing  bool
+	Version       string           // of hermes-env
+	DatasetDigest string           // digest of the dataset as a whole, "" when unknown
+	Seeds         map[string]int64 // by what they are for
+	Dataset       json.RawMessage  // what the dataset is, a JSON object; nil when there is none
 	// Comparable says whether the results may be set beside others' of the same
 	// benchmark, and Deviations why not; nil when there is no published protocol.
 	Comparable *bool

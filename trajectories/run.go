@@ -26,6 +26,8 @@ type Run struct {
 	convert  *ShareGPT
 	tools    *chat.Toolset
 	repairs  []string
+	// allowMissing is Info.AllowMissing.
+	allowMissing bool
 	// lastRecord is when the last rollout of earlier sessions finished, in milliseconds
 	// since 1970; 0 without any.
 	lastRecord int64
@@ -148,7 +150,7 @@ func resume(dir string, info Info, s settings) (_ *Run, err error) {
 	if len(fixed) > 0 || len(changed) > 0 && !info.AllowConfigChange {
 		return nil, &ConfigChangedError{Dir: dir, Differences: append(fixed, changed...), Fixed: len(fixed) > 0}
 	}
-	r := &Run{dir: dir, settings: s, lock: l, manifest: manifest, index: newIndex()}
+	r := &Run{dir: dir, settings: s, lock: l, manifest: manifest, index: newIndex(), allowMissing: info.AllowMissing}
 	if err := r.recover(); err != nil {
 		return nil, err
 	}

@@ -85,12 +85,26 @@ type runFlags struct {
 	ResumeDir         resumeFlag `name:"resume" placeholder:"DIR" help:"Go on with the run in DIR, or in --run-dir: finished rollouts are kept, failed and missing ones run. Without --config and --environment the run's own configuration is taken, and flags change it."`
 	Resume            bool       `kong:"-"`
 	AllowConfigChange bool       `name:"allow-config-change" help:"With --resume: go on although settings changed that can affect results. The run is marked as mixed from both."`
+	AllowMissing      bool       `name:"allow-missing-rollouts" help:"With --resume: go on although finished rollouts are gone from rollouts.jsonl. They run again."`
 	Retry             []string   `name:"retry-outcome" placeholder:"OUTCOME" help:"With --resume: run again just the rollouts that ended so (sandbox_error, model_error, verifier_error, environment_error, …; several with commas), in place of those that had no fair try [model_error,sandbox_error,cancelled]. Missing ones run in any case."`
 	DryRun            bool       `name:"dry-run" help:"Say what would run, and run nothing."`
 	JSON              bool       `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
 	MetricsListen     string     `name:"metrics-listen" placeholder:"ADDRESS" help:"Let Prometheus fetch the run's figures at /metrics of this address while it goes on, such as 127.0.0.1:9464; a port alone is on the loopback interface."`
 	profileFlags
 	configFlagSet
+}
+
+// checkAllowed finds flags about an earlier session beside a run that begins.
+func (f *runFlags) checkAllowed() error {
+	switch {
+	case f.Resume:
+		return nil
+	case f.AllowConfigChange:
+		return errors.New("--allow-config-change acts on an earlier session: add --resume and --run-dir")
+	case f.AllowMissing:
+		return errors.New("--allow-missing-rollouts acts on an earlier session: add --resume and --run-dir")
+	}
+	return nil
 }
 
 type evaluateCommand struct {
@@ -143,8 +157,8 @@ func (s *session) execute(flags *runFlags, mode config.Mode, failUnder *float64)
 	if len(flags.Retry) > 0 && !flags.Resume {
 		return fail(ExitUsage, errors.New("--retry-outcome acts on an earlier session: add --resume and --run-dir"))
 	}
-	if flags.AllowConfigChange && !flags.Resume {
-		return fail(ExitUsage, errors.New("--allow-config-change acts on an earlier session: add --resume and --run-dir"))
+	if err := flags.checkAllowed(); err != nil {
+		return fail(ExitUsage, err)
 	}
 	j := &job{session: s, flags: flags, mode: mode, cfg: cfg}
 	j.out = s.newPrinter(flags.JSON)
@@ -457,7 +471,7 @@ func (j *job) openStore() (*trajectories.Run, error) {
 		if dir == "" {
 			return nil, fail(ExitUsage, errors.New("--resume needs the run to go on with: --resume DIR, or add --run-dir DIR"+newestRun(j.cfg.Environment)))
 		}
-		info.AllowConfigChange = j.flags.AllowConfigChange
+		info.AllowConfigChange, info.AllowMissing = j.flags.AllowConfigChange, j.flags.AllowMissing
 		store, err := trajectories.Resume(dir, info)
 		return store, storeFailure(err)
 	}

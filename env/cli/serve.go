@@ -64,8 +64,8 @@ func (c *serveCommand) check(s *session, cfg *config.Resolved) error {
 	if len(c.Retry) > 0 && !c.Resume {
 		return errors.New("--retry-outcome acts on an earlier session: add --resume and --run-dir")
 	}
-	if c.AllowConfigChange && !c.Resume {
-		return errors.New("--allow-config-change acts on an earlier session: add --resume and --run-dir")
+	if err := c.checkAllowed(); err != nil {
+		return err
 	}
 	if c.APIStateDir != "" && !c.EmbeddedAPI {
 		return fmt.Errorf("--api-state-dir is about the server of --embedded-api; a server of its own is told with `%s api --state-dir`", s.name)
