@@ -20,6 +20,7 @@ type known struct {
 	size     int64 // of the header and of the frames that both files agree with, bytes
 	entries  int   // rollouts in these frames
 	trained  int   // those with a trajectory
+	differs  bool  // the bytes of trajectories.jsonl behind these are not the ones it was written with
 	rollouts int64 // bytes of rollouts.jsonl they speak of
 	view     int64 // bytes of trajectories.jsonl
 }
@@ -53,6 +54,7 @@ func (r *Run) loadIndex(rollouts *os.File) (end int64, more bool, err error) {
 		return 0, false, err
 	}
 	more = inRollouts < len(frames)
+	r.known.differs = inView < inRollouts
 	stream := r.openFrames()
 	defer stream.close()
 	for i := range inRollouts {

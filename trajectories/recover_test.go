@@ -144,6 +144,9 @@ func TestTrajectoriesAreBroughtBackInStepWithRollouts(t *testing.T) {
 		"zeroes in a line": func(l []string) string {
 			return strings.Join(l[:3], "\n") + "\n" + l[3][:200] + strings.Repeat("\x00", len(l[3])-201) + "}\n"
 		},
+		"another byte in a line": func(l []string) string {
+			return l[0] + "\n" + strings.Replace(l[1], `done"`, `dome"`, 1) + "\n" + l[2] + "\n" + l[3] + "\n"
+		},
 		"garbage":         func([]string) string { return "garbage\n" },
 		"no newline":      func(l []string) string { return strings.Join(l, "\n") },
 		"nothing to mend": func(l []string) string { return strings.Join(l, "\n") + "\n" },
