@@ -91,7 +91,7 @@ func (f *configFlagSet) takeRecorded(dir, command string) error {
 	if err != nil {
 		return err
 	}
-	f.File, f.recorded = filepath.Join(dir, "run.json"), text
+	f.File, f.recorded, f.recordedFlags = filepath.Join(dir, "run.json"), text, reader.Manifest().Flags
 	return nil
 }
 

@@ -38,6 +38,8 @@ type configFlagSet struct {
 
 	flags    *configFlags
 	recorded []byte // the configuration of the run in File, which is not typed then
+	// recordedFlags are the flags recorded beside it.
+	recordedFlags map[string]string
 }
 
 // load resolves the configuration; more are flags that the command itself sets.
@@ -140,7 +142,10 @@ type job struct {
 	// forgeriesPlanned is how many forgeries the items have together, for env.AgentForger.
 	forgeriesPlanned int
 	out              printer
-	metrics          *runMetrics // nil in runs whose figures nobody watches
+	// launch are the flags given beside those of the configuration that the next session
+	// needs too.
+	launch  []launchFlag
+	metrics *runMetrics // nil in runs whose figures nobody watches
 }
 
 func (s *session) execute(flags *runFlags, mode config.Mode, failUnder *float64) error {
@@ -161,6 +166,12 @@ func (s *session) execute(flags *runFlags, mode config.Mode, failUnder *float64)
 		return fail(ExitUsage, err)
 	}
 	j := &job{session: s, flags: flags, mode: mode, cfg: cfg}
+	if failUnder != nil {
+		j.launch = append(j.launch, launchFlag{name: "fail-under", value: strconv.FormatFloat(*failUnder, 'g', -1, 64)})
+	}
+	if flags.MetricsListen != "" {
+		j.launch = append(j.launch, launchFlag{name: "metrics-listen", value: flags.MetricsListen})
+	}
 	j.out = s.newPrinter(flags.JSON)
 	j.metrics = newRunMetrics(cfg, s.app.now, j.out.Warn)
 	for _, w := range cfg.Warnings {
@@ -360,7 +371,11 @@ func (j *job) resumeCommand(dir string, flags ...string) string {
 	if program == "" {
 		program = j.name
 	}
-	given := replaceFlags(j.flags.words(), flags)
+	words := j.flags.words()
+	for _, f := range j.launch {
+		words = append(words, f.word())
+	}
+	given := replaceFlags(words, flags)
 	parts := append([]string{program, string(j.mode)}, given...)
 	if j.rescoring != nil {
 		parts = append([]string{program, "rescore", shellWord(j.rescoring.reader.Dir())}, given...)
@@ -458,7 +473,7 @@ func (j *job) openStore() (*trajectories.Run, error) {
 	info := trajectories.Info{
 		Command: string(j.mode), Environment: j.cfg.Environment,
 		Config: j.cfg.CanonicalJSON(), ConfigDigest: j.cfg.Digest, Affecting: j.cfg.AffectingJSON(), Defaults: j.cfg.DefaultsJSON(), Upgrade: j.cfg.Upgrade,
-		Version: Version(), Seeds: map[string]int64{"run": j.cfg.Env.Seed}, Tools: toolset,
+		Version: Version(), Seeds: map[string]int64{"run": j.cfg.Env.Seed}, Tools: toolset, Flags: recordedFlags(j.launch),
 	}
 	if j.rescoring != nil {
 		info.RescoredFrom = j.rescoring.reader.Dir()
