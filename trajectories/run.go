@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -194,6 +195,13 @@ func checkFree(dir string) error {
 		}
 	}
 	return nil
+}
+
+// Unbegun reports whether a directory is there and holds nothing but what a process leaves
+// that was killed before it had begun a run. Create takes such a directory.
+func Unbegun(dir string) bool {
+	names, err := os.ReadDir(dir)
+	return err == nil && !slices.ContainsFunc(names, func(name fs.DirEntry) bool { return !leftover(name) })
 }
 
 // leftover says whether a directory entry can come from a process that was

@@ -86,6 +86,7 @@ type runFlags struct {
 	RunDir            string     `name:"run-dir" placeholder:"DIR" help:"Directory for the results [runs/<environment>-<time>]."`
 	ResumeDir         resumeFlag `name:"resume" placeholder:"DIR" help:"Go on with the run in DIR, or in --run-dir: finished rollouts are kept, failed and missing ones run. Without --config and --environment the run's own configuration is taken, and flags change it."`
 	Resume            bool       `kong:"-"`
+	begin             bool       // with Resume: the directory has no run yet
 	AllowConfigChange bool       `name:"allow-config-change" help:"With --resume: go on although settings changed that can affect results. The run is marked as mixed from both."`
 	AllowMissing      bool       `name:"allow-missing-rollouts" help:"With --resume: go on although finished rollouts are gone from rollouts.jsonl. They run again."`
 	Retry             []string   `name:"retry-outcome" placeholder:"OUTCOME" help:"With --resume: run again just the rollouts that ended so (sandbox_error, model_error, verifier_error, environment_error, …; several with commas), in place of those that had no fair try [model_error,sandbox_error,cancelled]. Missing ones run in any case."`
@@ -481,7 +482,7 @@ func (j *job) openStore() (*trajectories.Run, error) {
 	if err := j.describeItems(&info); err != nil {
 		return nil, fail(ExitUsage, err)
 	}
-	if j.flags.Resume {
+	if j.flags.Resume && !j.flags.begin {
 		dir := j.flags.RunDir
 		if dir == "" {
 			return nil, fail(ExitUsage, errors.New("--resume needs the run to go on with: --resume DIR, or add --run-dir DIR"+newestRun(j.cfg.Environment)))
