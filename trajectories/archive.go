@@ -112,17 +112,29 @@ func (r *Run) archiveRecord() error {
 	}); err != nil {
 		return err
 	}
-	if err := writeAtomic(segmentIndex(r.dir, number), func(w io.Writer) error {
-		if _, err := io.WriteString(w, indexHeader); err != nil {
+	if err := writeSegmentIndex(r.dir, number, func(visit func(Entry) error) error { return r.eachEntry(0, visit) }); err != nil {
+		return err
+	}
+	return r.emptyRecord(segment{number: number, first: r.index.base, n: r.index.n - r.index.base, bytes: r.size})
+}
+
+// writeSegmentIndex writes the index file of a segment.
+func writeSegmentIndex(dir string, number int, each func(visit func(Entry) error) error) error {
+	return writeAtomic(segmentIndex(dir, number), func(w io.Writer) error {
+		packed, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(packed, indexHeader); err != nil {
 			return err
 		}
 		var f indexFrame
 		flush := func() error {
-			_, err := w.Write(f.append(nil))
+			_, err := packed.Write(f.append(nil))
 			f = indexFrame{entries: f.entries[:0]}
 			return err
 		}
-		if err := r.eachEntry(0, func(e Entry) error {
+		if err := each(func(e Entry) error {
 			f.entries = append(f.entries, e)
 			f.rollouts.length += e.length + 1
 			if len(f.entries) == frameEntries {
@@ -132,11 +144,11 @@ func (r *Run) archiveRecord() error {
 		}); err != nil {
 			return err
 		}
-		return flush()
-	}); err != nil {
-		return err
-	}
-	return r.emptyRecord(segment{number: number, first: r.index.base, n: r.index.n - r.index.base, bytes: r.size})
+		if err := flush(); err != nil {
+			return err
+		}
+		return packed.Close()
+	})
 }
 
 // emptyRecord empties the files whose rollouts are in a segment.
@@ -379,6 +391,9 @@ func (r *Run) openArchive() error {
 	if err != nil {
 		return err
 	}
+	if numbers, err = r.mendArchive(numbers); err != nil {
+		return err
+	}
 	for _, number := range numbers {
 		s := segment{number: number, first: r.index.n}
 		if err := eachArchived(r.dir, number, func(e Entry) error {
@@ -405,6 +420,33 @@ func (r *Run) openArchive() error {
 	}
 	r.repaired("%s: emptied, as its %d rollouts are in %s", rolloutsFile, last.n, archiveDir)
 	return writeAtomic(r.path(rolloutsFile), func(io.Writer) error { return nil })
+}
+
+// mendArchive finds segments without an index file before the last one. It writes the index
+// again from the lines if they are there, and otherwise says what is unknown. It returns the
+// numbers of the segments that have one now.
+func (r *Run) mendArchive(numbers []int) ([]int, error) {
+	if len(numbers) == 0 {
+		return nil, nil
+	}
+	var mended []int
+	for number := 1; number <= numbers[len(numbers)-1]; number++ {
+		if _, found := slices.BinarySearch(numbers, number); found {
+			mended = append(mended, number)
+			continue
+		}
+		index, lines := filepath.Join(archiveDir, filepath.Base(segmentIndex(r.dir, number))), filepath.Base(segmentLines(r.dir, number))
+		if _, err := os.Stat(segmentLines(r.dir, number)); isMissing(err) {
+			r.repaired("%s is missing, and so is %s: which rollouts they held is unknown, and these may run again; stop the run and put them back from a copy to avoid that", index, lines)
+			continue
+		}
+		if err := writeSegmentIndex(r.dir, number, func(visit func(Entry) error) error { return eachArchivedParsed(r.dir, number, visit) }); err != nil {
+			return nil, fmt.Errorf("%s is missing and can't be written again from %s: %w", index, lines, err)
+		}
+		r.repaired("%s was missing: wrote it again from %s", index, lines)
+		mended = append(mended, number)
+	}
+	return mended, nil
 }
 
 // beginsArchived says whether rollouts.jsonl still is what the last segment was made of.

@@ -253,3 +253,68 @@ func sizeOf(t *testing.T, path string) int64 {
 	require.NoError(t, err)
 	return info.Size()
 }
+
+func TestRun_SaysThatTheIndexOfASegmentIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	run, n := archivedRun(t, dir, ArchiveConfig{SegmentBytes: 8 << 10})
+	gone := run.segments[1].n
+	require.NoError(t, run.Close(StatusInterrupted))
+	require.NoError(t, os.Remove(segmentIndex(dir, 2)))
+	run = mustResume(t, dir)
+	require.Equal(t, []string{"archive/000002.index was missing: wrote it again from 000002.jsonl.zst"}, run.Repairs())
+	checkArchived(t, run, n)
+	require.NoError(t, run.Close(StatusInterrupted))
+	run = mustResume(t, dir)
+	require.Empty(t, run.Repairs())
+	require.NoError(t, run.Close(StatusInterrupted))
+
+	require.NoError(t, os.Remove(segmentIndex(dir, 2)))
+	require.NoError(t, os.Remove(segmentLines(dir, 2)))
+	for range 2 {
+		run = mustResume(t, dir)
+		require.Len(t, run.Repairs(), 1)
+		require.Contains(t, run.Repairs()[0], "archive/000002.index is missing, and so is 000002.jsonl.zst")
+		require.Equal(t, n-gone, run.Len())
+		require.NoError(t, run.Close(StatusInterrupted))
+	}
+}
+
+func TestRun_CompressesTheIndexOfASegment(t *testing.T) {
+	dir := t.TempDir()
+	run, n := archivedRun(t, dir, ArchiveConfig{SegmentBytes: 8 << 10})
+	require.NoError(t, run.Close(StatusInterrupted))
+	var plain []byte
+	for i := range run.segments {
+		path := segmentIndex(dir, i+1)
+		f, err := os.Open(path)
+		require.NoError(t, err)
+		stream := newFrameStream(f)
+		require.NotNil(t, stream.unpacked)
+		plain = []byte(indexHeader)
+		for {
+			frame, err := stream.next()
+			if err != nil {
+				break
+			}
+			plain = frame.append(plain)
+		}
+		stream.close()
+		require.Less(t, sizeOf(t, path), int64(len(plain))/2)
+		if i == 1 { // as earlier versions wrote it
+			require.NoError(t, os.WriteFile(path, plain, 0o644))
+		}
+	}
+	run = mustResume(t, dir)
+	checkArchived(t, run, n)
+	require.NoError(t, run.Close(StatusInterrupted))
+
+	packed, err := os.ReadFile(segmentIndex(dir, 1))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(segmentIndex(dir, 1), packed[:len(packed)/2], 0o644))
+	run = mustResume(t, dir)
+	checkArchived(t, run, n) // from the lines
+	require.NoError(t, run.Close(StatusInterrupted))
+	require.NoError(t, os.Remove(segmentLines(dir, 1)))
+	_, err = resume(dir, testInfo(t), testSettings())
+	require.ErrorIs(t, err, ErrCorrupt)
+}

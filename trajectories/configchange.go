@@ -88,6 +88,7 @@ func withDefaults(config, defaults json.RawMessage) json.RawMessage {
 // adopt makes the configuration of info the run's, and remembers the old one when
 // settings changed that can affect results. rollouts is how many there are by now.
 func (m *Manifest) adopt(info *Info, changed []string, rollouts int, now time.Time) error {
+	m.Flags = info.Flags
 	if len(changed) == 0 {
 		if m.Affecting == nil && info.digest() == m.ConfigDigest {
 			m.Affecting = info.Affecting // the run is of a version that did not keep it

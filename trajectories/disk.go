@@ -25,45 +25,10 @@ func openAppend(path string) (appendFile, error) {
 }
 
 // makeDirs creates dir and the missing directories above it, durably.
-func makeDirs(dir string) error {
-	err := makeDir(dir)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if parent := filepath.Dir(dir); parent != dir {
-		if err := makeDirs(parent); err != nil {
-			return err
-		}
-		if err = makeDir(dir); !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	// The parent is there and takes no directory: /proc, or a working directory that
-	// was deleted. Making the parent again would not end.
-	if _, gone := os.Getwd(); gone != nil && !filepath.IsAbs(dir) {
-		return &fs.PathError{Op: "mkdir", Path: dir, Err: errors.New("the working directory was deleted: change to one that exists")}
-	}
-	return &fs.PathError{Op: "mkdir", Path: dir, Err: fmt.Errorf("%s takes no new directories", filepath.Dir(dir))}
-}
+func makeDirs(dir string) error { return atomicfile.MakeDirs(dir, 0o755) }
 
 // makeDir creates one directory, durably, unless it is there.
-func makeDir(dir string) error {
-	err := os.Mkdir(dir, 0o755)
-	switch {
-	case err == nil:
-		return atomicfile.SyncDir(filepath.Dir(dir))
-	case errors.Is(err, fs.ErrExist):
-		info, err := os.Stat(dir)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return &fs.PathError{Op: "mkdir", Path: dir, Err: errors.New("a symbolic link of that name leads nowhere")}
-		case err == nil && !info.IsDir():
-			return &fs.PathError{Op: "mkdir", Path: dir, Err: errors.New("a file of that name exists")}
-		}
-		return err
-	}
-	return err
-}
+func makeDir(dir string) error { return atomicfile.MakeDir(dir, 0o755) }
 
 // writeAtomic replaces path with what write produces: at any instant a reader,
 // or a machine that lost power, finds the old content or the new one, whole. The

@@ -7,16 +7,19 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // frameStream reads the frames of an index file one after the other.
 type frameStream struct {
-	file  *os.File
-	in    *bufio.Reader
-	buf   []byte
-	texts map[string]string
-	end   int64 // of the last frame that was read, in the file
-	torn  bool  // there is more than the frames
+	file     *os.File
+	in       *bufio.Reader
+	unpacked *zstd.Decoder // of a compressed file, else nil
+	buf      []byte
+	texts    map[string]string
+	end      int64 // of the last frame that was read, in the file
+	torn     bool  // there is more than the frames
 }
 
 // maxFrame bounds what is believed of the size of a frame: a commit has fewer lines.
@@ -37,8 +40,16 @@ func (r *Run) openFrames() *frameStream {
 
 func newFrameStream(f *os.File) *frameStream {
 	s := &frameStream{file: f, in: bufio.NewReaderSize(f, 256<<10), texts: map[string]string{}, end: int64(len(indexHeader))}
+	if magic, err := s.in.Peek(len(zstdMagic)); err == nil && string(magic) == zstdMagic {
+		unpacked, err := zstd.NewReader(s.in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxFrame))
+		if err != nil {
+			return nil
+		}
+		s.unpacked, s.in = unpacked, bufio.NewReaderSize(unpacked, 256<<10)
+	}
 	header := make([]byte, len(indexHeader))
 	if _, err := io.ReadFull(s.in, header); err != nil || string(header) != indexHeader {
+		s.release()
 		return nil
 	}
 	return s
@@ -46,9 +57,21 @@ func newFrameStream(f *os.File) *frameStream {
 
 func (s *frameStream) close() {
 	if s != nil {
+		s.release()
 		_ = s.file.Close() // only read
 	}
 }
+
+// release gives back what decompression holds.
+func (s *frameStream) release() {
+	if s.unpacked != nil {
+		s.unpacked.Close()
+	}
+}
+
+// zstdMagic begins what zstd compressed, as the index files of segments are; earlier versions
+// wrote those without.
+const zstdMagic = "\x28\xb5\x2f\xfd"
 
 // content returns the content of the next frame, valid until the following call. The
 // error is errFrame at the first that is not whole.

@@ -20,19 +20,20 @@ type known struct {
 	size     int64 // of the header and of the frames that both files agree with, bytes
 	entries  int   // rollouts in these frames
 	trained  int   // those with a trajectory
+	differs  bool  // the bytes of trajectories.jsonl behind these are not the ones it was written with
 	rollouts int64 // bytes of rollouts.jsonl they speak of
 	view     int64 // bytes of trajectories.jsonl
 }
 
 // loadIndex takes over what rollouts.index says about the beginning of rollouts.jsonl,
 // as far as the bytes of the files have the checksums they had when it was said, and
-// returns where parsing has to go on. Reading and summing costs a tenth of parsing; a
+// returns where parsing has to go on, and whether the index goes on there too. Reading and summing costs a tenth of parsing; a
 // line that was changed by hand, a file that was put in the place of another, or an
 // index that is missing, torn, stale or of another version only means more to parse.
-func (r *Run) loadIndex(rollouts *os.File) (end int64, err error) {
+func (r *Run) loadIndex(rollouts *os.File) (end int64, more bool, err error) {
 	frames := r.readSpans()
 	if len(frames) == 0 {
-		return 0, nil // without an index everything is parsed, which finds out what is wrong
+		return 0, false, nil // without an index everything is parsed, which finds out what is wrong
 	}
 	var inRollouts, inView int
 	var group errgroup.Group
@@ -50,8 +51,10 @@ func (r *Run) loadIndex(rollouts *os.File) (end int64, err error) {
 		return err
 	})
 	if err := group.Wait(); err != nil {
-		return 0, err
+		return 0, false, err
 	}
+	more = inRollouts < len(frames)
+	r.known.differs = inView < inRollouts
 	stream := r.openFrames()
 	defer stream.close()
 	for i := range inRollouts {
@@ -64,7 +67,7 @@ func (r *Run) loadIndex(rollouts *os.File) (end int64, err error) {
 				// The bytes are those of the index and yet repeat a rollout: let parsing say where.
 				r.index, r.known, r.spent, r.lastRecord, r.segments = newIndex(), known{}, Spent{}, 0, nil
 				r.trusted.Store(0)
-				return 0, r.openArchive()
+				return 0, more, r.openArchive()
 			}
 			e.offset = end
 			end += e.length + 1
@@ -79,7 +82,7 @@ func (r *Run) loadIndex(rollouts *os.File) (end int64, err error) {
 			r.known.rollouts, r.known.view = end, r.known.view+f.view.length
 		}
 	}
-	return end, nil
+	return end, more, nil
 }
 
 // readSpans returns what the whole frames of the index file speak of.

@@ -113,7 +113,8 @@ func TestAResumeParsesOnlyWhatTheIndexDoesNotKnow(t *testing.T) {
 	other, err := os.ReadFile(filepath.Join(startedRun(t, 9), indexFile))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(index, other, 0o644))
-	check("of a longer run that began alike", 5)
+	_, err = resume(dir, testInfo(t), testSettings())
+	require.ErrorContains(t, err, "4 of the 9 finished rollouts", "of a longer run that began alike")
 	require.NoError(t, os.Remove(index))
 	require.NoError(t, os.Mkdir(index, 0o755))
 	run, known := resumedFrom(t, dir)
@@ -155,13 +156,19 @@ func TestLinesTakenAwayByHandAreGone(t *testing.T) {
 	path := filepath.Join(dir, rolloutsFile)
 	lines := readLines(t, path)
 	require.NoError(t, os.WriteFile(path, []byte(lines[0]+"\n"+lines[1]+"\n"), 0o644))
-	run, known := resumedFrom(t, dir)
-	require.Equal(t, 2, known)
+	info := testInfo(t)
+	info.AllowMissing = true
+	run, err := resume(dir, info, testSettings())
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"rollouts.jsonl: the file was cut, and 2 of the 4 finished rollouts that rollouts.index knows are gone; they run again",
+		"trajectories.jsonl: kept 2 lines, wrote 0 again from rollouts.jsonl",
+	}, run.Repairs())
 	require.Equal(t, 2, run.Len())
 	require.NoError(t, run.Append(context.Background(), simple("item", 3, 0)))
 	require.NoError(t, run.Close(StatusInterrupted))
 	checkAgreement(t, dir)
-	run, known = resumedFrom(t, dir)
+	run, known := resumedFrom(t, dir)
 	require.Equal(t, 3, known)
 	require.NoError(t, run.Close(StatusInterrupted))
 }

@@ -59,10 +59,13 @@ type Info struct {
 	// AllowConfigChange lets Resume go on although settings changed that can affect
 	// results; the change is recorded.
 	AllowConfigChange bool
-	Version           string           // of hermes-env
-	DatasetDigest     string           // digest of the dataset as a whole, "" when unknown
-	Seeds             map[string]int64 // by what they are for
-	Dataset           json.RawMessage  // what the dataset is, a JSON object; nil when there is none
+	// AllowMissing lets Resume go on although finished rollouts are gone from
+	// rollouts.jsonl; they are recorded again.
+	AllowMissing  bool
+	Version       string           // of hermes-env
+	DatasetDigest string           // digest of the dataset as a whole, "" when unknown
+	Seeds         map[string]int64 // by what they are for
+	Dataset       json.RawMessage  // what the dataset is, a JSON object; nil when there is none
 	// Comparable says whether the results may be set beside others' of the same
 	// benchmark, and Deviations why not; nil when there is no published protocol.
 	Comparable *bool
@@ -70,7 +73,10 @@ type Info struct {
 	// RescoredFrom is the directory of the run whose rollouts are scored again; "" for
 	// a run of its own.
 	RescoredFrom string
-	Tools        *chat.Toolset // definitions of every tool of the run's registry; on resume nil means as before
+	// Flags are flags of the command that aren't part of the configuration and that a
+	// resume without a configuration of its own takes up, by name.
+	Flags map[string]string
+	Tools *chat.Toolset // definitions of every tool of the run's registry; on resume nil means as before
 
 	// OmitEmptyThink leaves out the empty think block that trajectories.jsonl
 	// otherwise puts into each gpt turn without reasoning, as published data has it.
@@ -99,29 +105,30 @@ type Session struct {
 
 // Manifest is the content of run.json.
 type Manifest struct {
-	SchemaVersion  int              `json:"schema_version"`
-	Command        string           `json:"command"`
-	Environment    string           `json:"environment"`
-	Status         Status           `json:"status"`
-	Error          string           `json:"error,omitempty"`
-	StartedAt      string           `json:"started_at"`
-	EndedAt        string           `json:"ended_at,omitempty"`
-	Versions       Versions         `json:"versions"`
-	ConfigDigest   string           `json:"config_digest"`
-	DatasetDigest  string           `json:"dataset_digest"`
-	Dataset        json.RawMessage  `json:"dataset,omitempty"`
-	Comparable     *bool            `json:"comparable,omitempty"`
-	Deviations     []string         `json:"deviations,omitempty"` // from the published protocol, of any session
-	RescoredFrom   string           `json:"rescored_from,omitempty"`
-	Seeds          map[string]int64 `json:"seeds"`
-	OmitEmptyThink bool             `json:"omit_empty_think"`
-	Config         json.RawMessage  `json:"config"`
-	Affecting      json.RawMessage  `json:"affecting_config,omitempty"` // the part of Config that can affect results
-	ConfigHistory  []ConfigChange   `json:"config_history,omitempty"`   // of a run that went on with other settings
-	ToolNames      []string         `json:"tool_names"`                 // sorted
-	Tools          json.RawMessage  `json:"tools"`                      // definitions as in a request's "tools" field
-	RetiredTools   json.RawMessage  `json:"retired_tools,omitempty"`    // of earlier settings, in the same form
-	Sessions       []Session        `json:"sessions"`
+	SchemaVersion  int               `json:"schema_version"`
+	Command        string            `json:"command"`
+	Environment    string            `json:"environment"`
+	Status         Status            `json:"status"`
+	Error          string            `json:"error,omitempty"`
+	StartedAt      string            `json:"started_at"`
+	EndedAt        string            `json:"ended_at,omitempty"`
+	Versions       Versions          `json:"versions"`
+	ConfigDigest   string            `json:"config_digest"`
+	DatasetDigest  string            `json:"dataset_digest"`
+	Dataset        json.RawMessage   `json:"dataset,omitempty"`
+	Comparable     *bool             `json:"comparable,omitempty"`
+	Deviations     []string          `json:"deviations,omitempty"` // from the published protocol, of any session
+	RescoredFrom   string            `json:"rescored_from,omitempty"`
+	Seeds          map[string]int64  `json:"seeds"`
+	Flags          map[string]string `json:"flags,omitempty"` // of the latest session's command, beside the configuration
+	OmitEmptyThink bool              `json:"omit_empty_think"`
+	Config         json.RawMessage   `json:"config"`
+	Affecting      json.RawMessage   `json:"affecting_config,omitempty"` // the part of Config that can affect results
+	ConfigHistory  []ConfigChange    `json:"config_history,omitempty"`   // of a run that went on with other settings
+	ToolNames      []string          `json:"tool_names"`                 // sorted
+	Tools          json.RawMessage   `json:"tools"`                      // definitions as in a request's "tools" field
+	RetiredTools   json.RawMessage   `json:"retired_tools,omitempty"`    // of earlier settings, in the same form
+	Sessions       []Session         `json:"sessions"`
 }
 
 // Active returns how long the sessions of the run lasted, added up; the last one counts
@@ -180,6 +187,7 @@ func newManifest(info *Info, now time.Time) Manifest {
 		seeds = map[string]int64{}
 	}
 	return Manifest{
+		Flags:          info.Flags,
 		SchemaVersion:  schemaVersion,
 		Command:        info.Command,
 		Environment:    info.Environment,

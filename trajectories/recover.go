@@ -46,7 +46,7 @@ func (r *Run) scan() (err error) {
 		return err
 	}
 	defer closeInto(&err, f)
-	end, err := r.loadIndex(f)
+	end, more, err := r.loadIndex(f)
 	if err != nil {
 		return fmt.Errorf("compare %s with %s: %w", indexFile, path, err)
 	}
@@ -56,8 +56,18 @@ func (r *Run) scan() (err error) {
 	}
 	lines := newLineReader(f)
 	lines.number, lines.end = r.index.n-r.index.base, end
-	if err := parseLines(lines, func(l scannedLine) error { return r.indexLine(f, l) }); err != nil {
+	complete := func() error {
+		if !more {
+			return nil
+		}
+		more = false
+		return r.checkMissing()
+	}
+	if err := parseLines(lines, func(l scannedLine) error { return r.indexLine(f, l, complete) }); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
+	}
+	if err := complete(); err != nil {
+		return err
 	}
 	// What is indexed counts as recorded from here on, so it must be as durable as
 	// if it had been acknowledged: a kill may have come between write and sync.
@@ -68,16 +78,20 @@ func (r *Run) scan() (err error) {
 }
 
 // indexLine takes one line into the index; one without newline is the last of the
-// file, and all of the file has been read by then.
-func (r *Run) indexLine(f *os.File, l scannedLine) error {
+// file, and all of the file has been read by then. complete is called before such a line is
+// changed: its error leaves the file as it is.
+func (r *Run) indexLine(f *os.File, l scannedLine, complete func() error) error {
 	err := l.err
 	if err == nil {
 		err = r.index.conflict(l.entry.Key, l.entry.ID)
 	}
 	if err != nil && l.whole {
-		return fmt.Errorf("%w: %s line %d: %w: repair or remove that line, nothing was changed", ErrCorrupt, r.path(rolloutsFile), l.number, err)
+		return fmt.Errorf("%w: %s line %d: %w: repair that line, or remove it and add --allow-missing-rollouts; nothing was changed", ErrCorrupt, r.path(rolloutsFile), l.number, err)
 	}
 	if err != nil {
+		if err := complete(); err != nil {
+			return err
+		}
 		if err := errors.Join(f.Truncate(l.offset), f.Sync()); err != nil {
 			return fmt.Errorf("remove the torn last line: %w", err)
 		}
@@ -85,7 +99,12 @@ func (r *Run) indexLine(f *os.File, l scannedLine) error {
 		return nil
 	}
 	end := l.offset + l.length + 1
+	l.entry.offset, l.entry.length = l.offset, l.length
+	r.take(l.entry)
 	if !l.whole {
+		if err := complete(); err != nil {
+			return err
+		}
 		// A part of a JSON object is never itself valid JSON, so this line lacks its
 		// newline and nothing else; the rollout is worth keeping.
 		if err := appendNewline(f, end-1); err != nil {
@@ -93,8 +112,6 @@ func (r *Run) indexLine(f *os.File, l scannedLine) error {
 		}
 		r.repaired("%s: completed the last line, which lacked its newline", rolloutsFile)
 	}
-	l.entry.offset, l.entry.length = l.offset, l.length
-	r.take(l.entry)
 	r.unindexed = append(r.unindexed, l.entry)
 	r.size = end
 	return nil
@@ -171,7 +188,29 @@ func (r *Run) count(e Entry) {
 
 // countSuperseded adds what the rollouts cost that were taken out of the run. A line of
 // superseded.jsonl that can't be read is somebody's own; nothing depends on it.
-func (r *Run) countSuperseded() (err error) {
+func (r *Run) countSuperseded() error {
+	// A rollout that was scored in a later session has the cost of its conversation in
+	// its later record too.
+	counted := make(map[string]bool)
+	for _, p := range r.waiting.places {
+		counted[p.id] = true
+	}
+	last := make(map[string]Entry)
+	if err := r.eachSuperseded(func(e Entry) {
+		if !counted[e.ID] && !r.index.hasID(e.ID) {
+			last[e.ID] = e
+		}
+	}); err != nil {
+		return err
+	}
+	for _, e := range last {
+		r.count(e)
+	}
+	return nil
+}
+
+// eachSuperseded calls visit for every rollout that was taken out of the run.
+func (r *Run) eachSuperseded(visit func(Entry)) (err error) {
 	path := r.path(supersededFile)
 	f, err := os.Open(path)
 	if isMissing(err) {
@@ -181,23 +220,13 @@ func (r *Run) countSuperseded() (err error) {
 		return err
 	}
 	defer closeInto(&err, f)
-	// A rollout that was scored in a later session has the cost of its conversation in
-	// its later record too.
-	counted := make(map[string]bool)
-	for _, p := range r.waiting.places {
-		counted[p.id] = true
-	}
-	last := make(map[string]Entry)
 	if err := parseLines(newLineReader(f), func(l scannedLine) error {
-		if l.err == nil && !counted[l.entry.ID] && !r.index.hasID(l.entry.ID) {
-			last[l.entry.ID] = l.entry
+		if l.err == nil {
+			visit(l.entry)
 		}
 		return nil
 	}); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
-	}
-	for _, e := range last {
-		r.count(e)
 	}
 	return nil
 }

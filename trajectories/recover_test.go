@@ -144,6 +144,9 @@ func TestTrajectoriesAreBroughtBackInStepWithRollouts(t *testing.T) {
 		"zeroes in a line": func(l []string) string {
 			return strings.Join(l[:3], "\n") + "\n" + l[3][:200] + strings.Repeat("\x00", len(l[3])-201) + "}\n"
 		},
+		"another byte in a line": func(l []string) string {
+			return l[0] + "\n" + strings.Replace(l[1], `done"`, `dome"`, 1) + "\n" + l[2] + "\n" + l[3] + "\n"
+		},
 		"garbage":         func([]string) string { return "garbage\n" },
 		"no newline":      func(l []string) string { return strings.Join(l, "\n") },
 		"nothing to mend": func(l []string) string { return strings.Join(l, "\n") + "\n" },
@@ -297,4 +300,47 @@ func TestASessionThatWasKilledIsOnRecord(t *testing.T) {
 	run := mustResume(t, dir)
 	require.Equal(t, statusKilled, run.Manifest().Sessions[0].Status)
 	require.NoError(t, run.Close(StatusDone))
+}
+
+func TestResume_RefusesARecordThatLostFinishedRollouts(t *testing.T) {
+	for name, c := range map[string]struct {
+		damage func(lines []string) string
+		want   string
+	}{
+		"cut within a line":      {func(l []string) string { return l[0] + "\n" + l[1][:len(l[1])/2] }, "the file was cut, and 3 of the 4 finished rollouts"},
+		"cut at a newline":       {func(l []string) string { return l[0] + "\n" }, "the file was cut, and 3 of the 4 finished rollouts"},
+		"cut before a newline":   {func(l []string) string { return l[0] + "\n" + l[1] }, "the file was cut, and 2 of the 4 finished rollouts"},
+		"emptied":                {func([]string) string { return "" }, "the file was cut, and 4 of the 4 finished rollouts"},
+		"a line taken away":      {func(l []string) string { return l[0] + "\n" + l[2] + "\n" + l[3] + "\n" }, "jsonl: 1 of the 4 finished rollouts"},
+		"cut in the first of it": {func(l []string) string { return l[0][:100] }, "the file was cut, and 4 of the 4 finished rollouts"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := startedRun(t, 4)
+			path, view := filepath.Join(dir, rolloutsFile), filepath.Join(dir, trajectoriesFile)
+			damaged := c.damage(readLines(t, path))
+			require.NoError(t, os.WriteFile(path, []byte(damaged), 0o644))
+			before, err := os.ReadFile(view)
+			require.NoError(t, err)
+			for range 2 {
+				_, err = resume(dir, testInfo(t), testSettings())
+				require.ErrorIs(t, err, ErrCorrupt)
+				require.ErrorContains(t, err, c.want)
+				require.ErrorContains(t, err, "--allow-missing-rollouts")
+			}
+			after, err := os.ReadFile(view)
+			require.NoError(t, err)
+			require.Equal(t, string(before), string(after))
+			kept, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, damaged, string(kept))
+			info := testInfo(t)
+			info.AllowMissing = true
+			run, err := resume(dir, info, testSettings())
+			require.NoError(t, err)
+			require.Contains(t, run.Repairs()[0]+run.Repairs()[min(1, len(run.Repairs())-1)], "they run again")
+			require.NoError(t, run.Close(StatusInterrupted))
+			checkAgreement(t, dir)
+			require.NoError(t, mustResume(t, dir).Close(StatusInterrupted))
+		})
+	}
 }

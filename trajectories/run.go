@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,8 @@ type Run struct {
 	convert  *ShareGPT
 	tools    *chat.Toolset
 	repairs  []string
+	// allowMissing is Info.AllowMissing.
+	allowMissing bool
 	// lastRecord is when the last rollout of earlier sessions finished, in milliseconds
 	// since 1970; 0 without any.
 	lastRecord int64
@@ -148,7 +151,7 @@ func resume(dir string, info Info, s settings) (_ *Run, err error) {
 	if len(fixed) > 0 || len(changed) > 0 && !info.AllowConfigChange {
 		return nil, &ConfigChangedError{Dir: dir, Differences: append(fixed, changed...), Fixed: len(fixed) > 0}
 	}
-	r := &Run{dir: dir, settings: s, lock: l, manifest: manifest, index: newIndex()}
+	r := &Run{dir: dir, settings: s, lock: l, manifest: manifest, index: newIndex(), allowMissing: info.AllowMissing}
 	if err := r.recover(); err != nil {
 		return nil, err
 	}
@@ -192,6 +195,13 @@ func checkFree(dir string) error {
 		}
 	}
 	return nil
+}
+
+// Unbegun reports whether a directory is there and holds nothing but what a process leaves
+// that was killed before it had begun a run. Create takes such a directory.
+func Unbegun(dir string) bool {
+	names, err := os.ReadDir(dir)
+	return err == nil && !slices.ContainsFunc(names, func(name fs.DirEntry) bool { return !leftover(name) })
 }
 
 // leftover says whether a directory entry can come from a process that was

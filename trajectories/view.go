@@ -13,7 +13,8 @@ import (
 
 // syncView makes trajectories.jsonl agree with the index: exactly one line per
 // trained rollout, in the order of rollouts.jsonl. Lines that are right stay;
-// from the first that is not, the file is written again. With rebuild set all
+// from the first that is not, the file is written again. Lines that rollouts.index speaks of
+// are right if they have its checksum, others if they begin and end as they should. With rebuild set all
 // lines count as wrong. It returns what it had to do, "" for nothing. The file is
 // not open for writing elsewhere.
 func (r *Run) syncView(rebuild bool) (repair string, err error) {
@@ -51,7 +52,9 @@ func (r *Run) syncView(rebuild bool) (repair string, err error) {
 		return "", err
 	}
 	good := 0
-	if !rebuild {
+	differs := r.known.differs
+	r.known.differs = false
+	if !rebuild && !differs {
 		if good, end, err = matching(f, trained, end); err != nil {
 			return "", err
 		}

@@ -44,6 +44,7 @@ type batchCommand struct {
 	MaxTurns     int     `name:"max_turns" aliases:"max-turns" placeholder:"N" help:"Model calls per prompt [10]."`
 	NumWorkers   int     `name:"num_workers" aliases:"num-workers" placeholder:"N" help:"Prompts worked on at once [4]."`
 	Resume       rawBool `name:"resume" help:"Go on with the run: prompts that were run are found by their content and kept."`
+	AllowMissing rawBool `name:"allow_missing_rollouts" aliases:"allow-missing-rollouts" help:"With --resume: go on although finished rollouts are gone from rollouts.jsonl. They run again."`
 	AllowChange  rawBool `name:"allow_config_change" aliases:"allow-config-change" help:"With --resume: go on although settings changed that can affect results. The run is marked as mixed from both."`
 	Verbose      rawBool `name:"verbose" help:"Name each finished prompt by its beginning."`
 	LogPrefix    int     `name:"log_prefix_chars" aliases:"log-prefix-chars" default:"100" placeholder:"N" help:"Characters of a prompt that --verbose shows [100]."`
@@ -87,7 +88,7 @@ func (f *rawBool) on(name string) (bool, error) {
 
 // batchSwitches are the flags without values, read.
 type batchSwitches struct {
-	resume, allowChange, verbose, list, noReasoning, keep, ignoreImages bool
+	resume, allowChange, allowMissing, verbose, list, noReasoning, keep, ignoreImages bool
 }
 
 func (c *batchCommand) switches() (s batchSwitches, err error) {
@@ -96,7 +97,8 @@ func (c *batchCommand) switches() (s batchSwitches, err error) {
 		name string
 		to   *bool
 	}{
-		{&c.Resume, "resume", &s.resume}, {&c.AllowChange, "allow_config_change", &s.allowChange}, {&c.Verbose, "verbose", &s.verbose}, {&c.List, "list_distributions", &s.list},
+		{&c.Resume, "resume", &s.resume}, {&c.AllowChange, "allow_config_change", &s.allowChange}, {&c.AllowMissing, "allow_missing_rollouts", &s.allowMissing},
+		{&c.Verbose, "verbose", &s.verbose}, {&c.List, "list_distributions", &s.list},
 		{&c.ReasoningDisabled, "reasoning_disabled", &s.noReasoning}, {&c.Keep, "keep_without_reasoning", &s.keep},
 		{&c.IgnoreImages, "ignore_images", &s.ignoreImages},
 	} {

@@ -165,8 +165,8 @@ func (b *batchJob) openBatchStore() (*trajectories.Run, error) {
 	info := trajectories.Info{
 		Command: string(config.Process), Environment: batch.Name,
 		Config: b.cfg.CanonicalJSON(), ConfigDigest: b.cfg.Digest, Affecting: b.cfg.AffectingJSON(), Defaults: b.cfg.DefaultsJSON(),
-		AllowConfigChange: b.on.allowChange,
-		Version:           Version(), Seeds: map[string]int64{"run": b.cfg.Env.Seed}, Tools: toolset,
+		AllowConfigChange: b.on.allowChange, AllowMissing: b.on.allowMissing,
+		Version: Version(), Seeds: map[string]int64{"run": b.cfg.Env.Seed}, Tools: toolset,
 	}
 	if err := ensureDir(b.dir); err != nil {
 		return nil, fail(ExitStore, err)

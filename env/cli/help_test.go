@@ -99,6 +99,28 @@ func TestResume_GoesOnWithTheRecordedConfiguration(t *testing.T) {
 	}
 }
 
+func TestResume_BeginsARunThatWasKilledBeforeItBegan(t *testing.T) {
+	p := newProgram(t)
+	for _, dir := range []string{"locked", "other"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(p.dir, dir), 0o755))
+		p.write(filepath.Join(dir, "lock"), "")
+	}
+	p.write("other/notes.txt", "mine")
+	args := []string{"--environment", "terminal-test", "--openai.base_url", "replay:", "--openai.model_name", "replay"}
+	code, _, stderr := p.run("process", "--resume", "locked")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "killed before; add --config or --environment to begin it")
+	for _, dir := range []string{"other", "nowhere"} {
+		code, _, stderr = p.run(append([]string{"process", "--resume", dir}, args...)...)
+		require.Equal(t, cli.ExitUsage, code)
+		require.Contains(t, stderr, dir+" holds no run to go on with")
+	}
+	code, _, stderr = p.run(append([]string{"process", "--resume", "locked"}, args...)...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	code, _, stderr = p.run(append([]string{"process", "--resume", "locked"}, args...)...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+}
+
 func TestResume_GoesOnWithARecordedValidation(t *testing.T) {
 	p := newProgram(t)
 	p.env["XDG_DATA_HOME"] = p.dir

@@ -20,6 +20,7 @@ type rescoreCommand struct {
 	ResumeDir         resumeFlag `name:"resume" placeholder:"DIR" help:"Go on with the rescoring in DIR, or in --run-dir."`
 	Resume            bool       `kong:"-"`
 	AllowConfigChange bool       `name:"allow-config-change" help:"With --resume: go on although settings changed that can affect results. The run is marked as mixed from both."`
+	AllowMissing      bool       `name:"allow-missing-rollouts" help:"With --resume: go on although finished rollouts are gone from rollouts.jsonl. They are scored again."`
 	JSON              bool       `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
 	configFlagSet
 	profileFlags
@@ -51,8 +52,9 @@ func (c *rescoreCommand) Run(s *session) error {
 	if c.Resume && c.RunDir == "" {
 		return fail(ExitUsage, errors.New("--resume needs the rescoring to go on with: --resume DIR, or add --run-dir DIR"))
 	}
-	if c.AllowConfigChange && !c.Resume {
-		return fail(ExitUsage, errors.New("--allow-config-change acts on an earlier session: add --resume and --run-dir"))
+	flags := &runFlags{Resume: c.Resume, AllowConfigChange: c.AllowConfigChange, AllowMissing: c.AllowMissing, JSON: c.JSON, configFlagSet: c.configFlagSet}
+	if err := flags.checkAllowed(); err != nil {
+		return fail(ExitUsage, err)
 	}
 	if c.RunDir != "" && filepath.Clean(c.RunDir) == filepath.Clean(c.Source) {
 		return fail(ExitUsage, fmt.Errorf("--run-dir %s is the run that is scored again, whose results stay as they are: name another", c.RunDir))
@@ -61,7 +63,7 @@ func (c *rescoreCommand) Run(s *session) error {
 	if err != nil {
 		return fail(ExitUsage, err)
 	}
-	flags := &runFlags{RunDir: c.newDir(s), Resume: c.Resume, AllowConfigChange: c.AllowConfigChange, JSON: c.JSON, configFlagSet: c.configFlagSet}
+	flags.RunDir, flags.configFlagSet = c.newDir(s), c.configFlagSet
 	j := &job{session: s, flags: flags, mode: config.Evaluate, cfg: cfg, rescoring: &rescoring{reader: reader}}
 	j.out = s.newPrinter(c.JSON)
 	if err := j.build(); err != nil {

@@ -69,7 +69,13 @@ func (f *runFlags) settle(command config.Mode) error {
 		return errors.New("--resume needs the run to go on with: --resume DIR, or add --run-dir DIR" + newestRun("*"))
 	}
 	if command != config.Serve && !hasRun(dir) { // a worker's first start and later ones have one command
-		return fmt.Errorf("%s holds no run to go on with%s", dir, newestRun("*"))
+		switch {
+		case !trajectories.Unbegun(dir):
+			return fmt.Errorf("%s holds no run to go on with%s", dir, newestRun("*"))
+		case f.File == "" && f.Environment == "":
+			return fmt.Errorf("%s holds no run to go on with: the process that was to begin it was killed before; add --config or --environment to begin it", dir)
+		}
+		f.begin = true
 	}
 	return f.takeRecorded(dir, string(command))
 }
@@ -91,7 +97,7 @@ func (f *configFlagSet) takeRecorded(dir, command string) error {
 	if err != nil {
 		return err
 	}
-	f.File, f.recorded = filepath.Join(dir, "run.json"), text
+	f.File, f.recorded, f.recordedFlags = filepath.Join(dir, "run.json"), text, reader.Manifest().Flags
 	return nil
 }
 

@@ -38,6 +38,8 @@ type configFlagSet struct {
 
 	flags    *configFlags
 	recorded []byte // the configuration of the run in File, which is not typed then
+	// recordedFlags are the flags recorded beside it.
+	recordedFlags map[string]string
 }
 
 // load resolves the configuration; more are flags that the command itself sets.
@@ -84,13 +86,28 @@ type runFlags struct {
 	RunDir            string     `name:"run-dir" placeholder:"DIR" help:"Directory for the results [runs/<environment>-<time>]."`
 	ResumeDir         resumeFlag `name:"resume" placeholder:"DIR" help:"Go on with the run in DIR, or in --run-dir: finished rollouts are kept, failed and missing ones run. Without --config and --environment the run's own configuration is taken, and flags change it."`
 	Resume            bool       `kong:"-"`
+	begin             bool       // with Resume: the directory has no run yet
 	AllowConfigChange bool       `name:"allow-config-change" help:"With --resume: go on although settings changed that can affect results. The run is marked as mixed from both."`
+	AllowMissing      bool       `name:"allow-missing-rollouts" help:"With --resume: go on although finished rollouts are gone from rollouts.jsonl. They run again."`
 	Retry             []string   `name:"retry-outcome" placeholder:"OUTCOME" help:"With --resume: run again just the rollouts that ended so (sandbox_error, model_error, verifier_error, environment_error, …; several with commas), in place of those that had no fair try [model_error,sandbox_error,cancelled]. Missing ones run in any case."`
 	DryRun            bool       `name:"dry-run" help:"Say what would run, and run nothing."`
 	JSON              bool       `name:"json" help:"Write events and the summary to standard output as JSON, one object per line."`
 	MetricsListen     string     `name:"metrics-listen" placeholder:"ADDRESS" help:"Let Prometheus fetch the run's figures at /metrics of this address while it goes on, such as 127.0.0.1:9464; a port alone is on the loopback interface."`
 	profileFlags
 	configFlagSet
+}
+
+// checkAllowed finds flags about an earlier session beside a run that begins.
+func (f *runFlags) checkAllowed() error {
+	switch {
+	case f.Resume:
+		return nil
+	case f.AllowConfigChange:
+		return errors.New("--allow-config-change acts on an earlier session: add --resume and --run-dir")
+	case f.AllowMissing:
+		return errors.New("--allow-missing-rollouts acts on an earlier session: add --resume and --run-dir")
+	}
+	return nil
 }
 
 type evaluateCommand struct {
@@ -126,7 +143,10 @@ type job struct {
 	// forgeriesPlanned is how many forgeries the items have together, for env.AgentForger.
 	forgeriesPlanned int
 	out              printer
-	metrics          *runMetrics // nil in runs whose figures nobody watches
+	// launch are the flags given beside those of the configuration that the next session
+	// needs too.
+	launch  []launchFlag
+	metrics *runMetrics // nil in runs whose figures nobody watches
 }
 
 func (s *session) execute(flags *runFlags, mode config.Mode, failUnder *float64) error {
@@ -143,10 +163,16 @@ func (s *session) execute(flags *runFlags, mode config.Mode, failUnder *float64)
 	if len(flags.Retry) > 0 && !flags.Resume {
 		return fail(ExitUsage, errors.New("--retry-outcome acts on an earlier session: add --resume and --run-dir"))
 	}
-	if flags.AllowConfigChange && !flags.Resume {
-		return fail(ExitUsage, errors.New("--allow-config-change acts on an earlier session: add --resume and --run-dir"))
+	if err := flags.checkAllowed(); err != nil {
+		return fail(ExitUsage, err)
 	}
 	j := &job{session: s, flags: flags, mode: mode, cfg: cfg}
+	if failUnder != nil {
+		j.launch = append(j.launch, launchFlag{name: "fail-under", value: strconv.FormatFloat(*failUnder, 'g', -1, 64)})
+	}
+	if flags.MetricsListen != "" {
+		j.launch = append(j.launch, launchFlag{name: "metrics-listen", value: flags.MetricsListen})
+	}
 	j.out = s.newPrinter(flags.JSON)
 	j.metrics = newRunMetrics(cfg, s.app.now, j.out.Warn)
 	for _, w := range cfg.Warnings {
@@ -346,7 +372,11 @@ func (j *job) resumeCommand(dir string, flags ...string) string {
 	if program == "" {
 		program = j.name
 	}
-	given := replaceFlags(j.flags.words(), flags)
+	words := j.flags.words()
+	for _, f := range j.launch {
+		words = append(words, f.word())
+	}
+	given := replaceFlags(words, flags)
 	parts := append([]string{program, string(j.mode)}, given...)
 	if j.rescoring != nil {
 		parts = append([]string{program, "rescore", shellWord(j.rescoring.reader.Dir())}, given...)
@@ -444,7 +474,7 @@ func (j *job) openStore() (*trajectories.Run, error) {
 	info := trajectories.Info{
 		Command: string(j.mode), Environment: j.cfg.Environment,
 		Config: j.cfg.CanonicalJSON(), ConfigDigest: j.cfg.Digest, Affecting: j.cfg.AffectingJSON(), Defaults: j.cfg.DefaultsJSON(), Upgrade: j.cfg.Upgrade,
-		Version: Version(), Seeds: map[string]int64{"run": j.cfg.Env.Seed}, Tools: toolset,
+		Version: Version(), Seeds: map[string]int64{"run": j.cfg.Env.Seed}, Tools: toolset, Flags: recordedFlags(j.launch),
 	}
 	if j.rescoring != nil {
 		info.RescoredFrom = j.rescoring.reader.Dir()
@@ -452,12 +482,12 @@ func (j *job) openStore() (*trajectories.Run, error) {
 	if err := j.describeItems(&info); err != nil {
 		return nil, fail(ExitUsage, err)
 	}
-	if j.flags.Resume {
+	if j.flags.Resume && !j.flags.begin {
 		dir := j.flags.RunDir
 		if dir == "" {
 			return nil, fail(ExitUsage, errors.New("--resume needs the run to go on with: --resume DIR, or add --run-dir DIR"+newestRun(j.cfg.Environment)))
 		}
-		info.AllowConfigChange = j.flags.AllowConfigChange
+		info.AllowConfigChange, info.AllowMissing = j.flags.AllowConfigChange, j.flags.AllowMissing
 		store, err := trajectories.Resume(dir, info)
 		return store, storeFailure(err)
 	}

@@ -20,7 +20,7 @@ import (
 
 // serveCommand is the worker of a trainer.
 type serveCommand struct {
-	EmbeddedAPI bool   `name:"embedded-api" help:"Run the API server in this process too, at env.rollout_server_url: for a start with one command."`
+	EmbeddedAPI *bool  `name:"embedded-api" help:"Run the API server in this process too, at env.rollout_server_url: for a start with one command."`
 	APIStateDir string `name:"api-state-dir" placeholder:"DIR" help:"With --embedded-api: the directory that keeps the server's state [api in the run directory]."`
 	TokenEnv    string `name:"token-env" placeholder:"VARIABLE" help:"Environment variable with the token that the API server asks for."`
 	runFlags
@@ -31,6 +31,7 @@ func (c *serveCommand) Run(s *session) error {
 	if err := c.settle(config.Serve); err != nil {
 		return fail(ExitUsage, err)
 	}
+	c.takeRecordedFlags()
 	cfg, err := c.load(s, config.Serve, false)
 	if err != nil {
 		return fail(ExitUsage, err)
@@ -38,7 +39,7 @@ func (c *serveCommand) Run(s *session) error {
 	if err := c.check(s, cfg); err != nil {
 		return fail(ExitUsage, err)
 	}
-	w := &workerRun{job: &job{session: s, flags: &c.runFlags, mode: config.Serve, cfg: cfg}, command: c, modelReady: make(chan struct{})}
+	w := &workerRun{job: &job{session: s, flags: &c.runFlags, mode: config.Serve, cfg: cfg, launch: c.launchFlags()}, command: c, modelReady: make(chan struct{})}
 	w.view = newServePrinter(s.newPrinter(c.JSON), s.app.Stderr)
 	w.out = w.view
 	w.metrics = newRunMetrics(cfg, s.app.now, w.out.Warn)
@@ -64,10 +65,10 @@ func (c *serveCommand) check(s *session, cfg *config.Resolved) error {
 	if len(c.Retry) > 0 && !c.Resume {
 		return errors.New("--retry-outcome acts on an earlier session: add --resume and --run-dir")
 	}
-	if c.AllowConfigChange && !c.Resume {
-		return errors.New("--allow-config-change acts on an earlier session: add --resume and --run-dir")
+	if err := c.checkAllowed(); err != nil {
+		return err
 	}
-	if c.APIStateDir != "" && !c.EmbeddedAPI {
+	if c.APIStateDir != "" && !c.embedsAPI() {
 		return fmt.Errorf("--api-state-dir is about the server of --embedded-api; a server of its own is told with `%s api --state-dir`", s.name)
 	}
 	if c.TokenEnv != "" {
@@ -151,7 +152,7 @@ func (w *workerRun) run(ctx context.Context, drain <-chan struct{}) (err error) 
 		return fail(ExitStore, err)
 	}
 	url := w.cfg.Env.RolloutServerURL
-	if w.command.EmbeddedAPI {
+	if w.command.embedsAPI() {
 		if w.api, err = w.startAPI(ctx); err != nil {
 			return err
 		}

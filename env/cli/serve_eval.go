@@ -39,7 +39,7 @@ func (w *workerRun) evaluate(ctx context.Context, step int64) (err error) {
 	}
 	cfg.Env.MaxEvalWorkers = evalWorkers(cfg)
 	dir, begun := evaluationDir(w.store.Dir(), step)
-	flags := &runFlags{RunDir: dir, Resume: begun, configFlagSet: w.flags.configFlagSet}
+	flags := &runFlags{RunDir: dir, Resume: begun, AllowMissing: w.flags.AllowMissing, configFlagSet: w.flags.configFlagSet}
 	j := &job{session: w.session, flags: flags, mode: config.Evaluate, cfg: cfg, out: evalPrinter{w.view}}
 	if err := j.build(); err != nil {
 		return err

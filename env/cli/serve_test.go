@@ -43,9 +43,16 @@ func freeAddress(t *testing.T) string {
 // the groups in them. It waits for the server and survives its absence.
 func train(t *testing.T, url string, batches int, change ...func(*atropos.Registration)) []string {
 	t.Helper()
+	return trainWith(t, client.Config{URL: url}, batches, change...)
+}
+
+// trainWith is train with a client of its own.
+func trainWith(t *testing.T, config client.Config, batches int, change ...func(*atropos.Registration)) []string {
+	t.Helper()
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	c, err := client.New(client.Config{URL: url, HTTP: &http.Client{Transport: transport}})
+	config.HTTP = &http.Client{Transport: transport}
+	c, err := client.New(config)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -162,6 +169,36 @@ func TestAWorkerThatWasStoppedGoesOnWithTheSameCommand(t *testing.T) {
 	code, _, stderr = p.run(args[:len(args)-2]...)
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "add --resume to go on with it", "nothing is taken up silently")
+}
+
+func TestServe_ResumeTakesUpFlagsBesideTheConfiguration(t *testing.T) {
+	p := newProgram(t)
+	p.write("serve.yaml", serveQuickstart)
+	p.env["TOKEN"] = "secret"
+	url := freeAddress(t)
+	steps := func(r *atropos.Registration) { r.NumSteps = 2 }
+	trained := make(chan []string, 1)
+	go func() {
+		groups := trainWith(t, client.Config{URL: url, Token: "secret"}, 1, steps)
+		p.signals <- os.Interrupt
+		trained <- groups
+	}()
+	code, _, stderr := p.run("serve", "--config", "serve.yaml", "--env.rollout_server_url", url, "--run-dir", "run", "--env.steps_per_eval=0",
+		"--embedded-api", "--api-state-dir", "state", "--token-env", "TOKEN")
+	require.Equal(t, cli.ExitInterrupted, code, stderr)
+	require.Contains(t, stderr, "--embedded-api --api-state-dir=state --token-env=TOKEN --run-dir run --resume")
+	<-trained
+
+	go func() { trained <- trainWith(t, client.Config{URL: url, Token: "secret"}, 1, steps) }()
+	code, _, stderr = p.run("serve", "--resume", "run")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stderr, "the trainer has all its steps")
+	<-trained
+	require.NoDirExists(t, "run/api", "the state directory is the one of the first session")
+
+	code, _, stderr = p.run("serve", "--resume", "run", "--embedded-api=false", "--api-state-dir", "state")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "--api-state-dir is about the server of --embedded-api")
 }
 
 // startServer runs an API server for a test.

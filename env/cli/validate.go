@@ -23,13 +23,14 @@ import (
 )
 
 type validateCommand struct {
-	Repeat      int        `name:"repeat" default:"-1" placeholder:"K" help:"Attempts of each agent at each item; with several, results that differ are found [1]."`
-	RunDir      string     `name:"run-dir" placeholder:"DIR" help:"Directory for the rollouts and verdicts [runs/validate-<environment>-<time>]."`
-	ResumeDir   resumeFlag `name:"resume" placeholder:"DIR" help:"Go on with the validation in DIR, or in --run-dir: only what is missing runs. Without --config and --environment its own configuration is taken."`
-	Resume      bool       `kong:"-"`
-	Adversarial bool       `name:"adversarial" help:"Also try to get rewards without the work, with every forgery that the environment knows: an item where one passes is not sound."`
-	Strict      bool       `name:"strict" help:"Count items without a reference solution as not sound."`
-	JSON        bool       `name:"json" help:"Write events and the verdicts to standard output as JSON, one object per line."`
+	Repeat       int        `name:"repeat" default:"-1" placeholder:"K" help:"Attempts of each agent at each item; with several, results that differ are found [1]."`
+	RunDir       string     `name:"run-dir" placeholder:"DIR" help:"Directory for the rollouts and verdicts [runs/validate-<environment>-<time>]."`
+	ResumeDir    resumeFlag `name:"resume" placeholder:"DIR" help:"Go on with the validation in DIR, or in --run-dir: only what is missing runs. Without --config and --environment its own configuration is taken."`
+	Resume       bool       `kong:"-"`
+	AllowMissing bool       `name:"allow-missing-rollouts" help:"With --resume: go on although finished rollouts are gone from rollouts.jsonl. They run again."`
+	Adversarial  bool       `name:"adversarial" help:"Also try to get rewards without the work, with every forgery that the environment knows: an item where one passes is not sound."`
+	Strict       bool       `name:"strict" help:"Count items without a reference solution as not sound."`
+	JSON         bool       `name:"json" help:"Write events and the verdicts to standard output as JSON, one object per line."`
 	configFlagSet
 	profileFlags
 }
@@ -138,7 +139,7 @@ type phase struct {
 
 // phase resolves the configuration for one agent.
 func (v *validationRun) phase(agent env.Agent) (*phase, error) {
-	flags := &runFlags{JSON: v.command.JSON, configFlagSet: v.command.configFlagSet}
+	flags := &runFlags{JSON: v.command.JSON, AllowMissing: v.command.AllowMissing, configFlagSet: v.command.configFlagSet}
 	if flags.Agent = string(agent); agent == env.AgentForger {
 		flags.Agent = config.AgentNop // what a configuration has for agents without a model
 	}

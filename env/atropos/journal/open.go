@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/hermes-env/hermes-env/internal/atomicfile"
 	"github.com/hermes-env/hermes-env/trajectories/filelock"
 )
 
@@ -40,7 +41,7 @@ func (e *DamagedError) Error() string {
 
 // Open opens a log, or creates it. It holds the directory's lock until Close.
 func Open(config Config) (*Log, *Recovered, error) {
-	if err := os.MkdirAll(config.Dir, 0o700); err != nil {
+	if err := atomicfile.MakeDirs(config.Dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("open state directory: %w", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(config.Dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/hermes-env/hermes-env/env/atropos"
@@ -33,8 +34,17 @@ func (s *store) checkDisk() {
 		if err := s.reclaim(); err != nil {
 			s.config.Log.Error("could not begin a new file of the journal", "error", err)
 		}
-		trouble = s.config.diskFull(0)
+		trouble = s.config.diskFull(s.short.bytes)
 	}
+	if trouble == "" {
+		s.short = shortage{}
+	}
+	s.noteDisk(trouble)
+}
+
+// noteDisk records why the disk takes no posts now, or "", and logs a change between the
+// two. Posts that wait are tried again when the trouble ends. mu is held.
+func (s *store) noteDisk(trouble string) {
 	switch {
 	case trouble != "" && s.disk == "":
 		s.config.Log.Error("no posts are taken: trouble with the disk of the state directory", "reason", trouble)
@@ -44,6 +54,49 @@ func (s *store) checkDisk() {
 		s.room = make(chan struct{})
 	}
 	s.disk = trouble
+}
+
+// shortage is what is known of posts that would have taken space that is kept free.
+type shortage struct {
+	bytes int64     // of the largest of them; 0 if there are none
+	last  time.Time // when the latest of them came
+}
+
+// shortageMemory is how long after the latest post without space smaller posts that are
+// taken don't end the shortage.
+const shortageMemory = time.Minute
+
+// lacksSpace notes that a post has no space on the disk. The server's own writes stop just
+// above the bytes that are kept free, where the disk alone looks well. mu is held.
+func (s *store) lacksSpace(bytes int64, why string) {
+	s.short.bytes = max(s.short.bytes, bytes)
+	s.short.last = s.config.now()
+	s.noteDisk(why)
+}
+
+// hasSpace notes that a post had space. One large post that never fits must not count as a
+// shortage for ever. mu is held.
+func (s *store) hasSpace(now time.Time) {
+	if s.short.bytes > 0 && now.Sub(s.short.last) > shortageMemory {
+		s.short = shortage{}
+	}
+}
+
+// problem says why no posts are taken now, or returns nil.
+func (s *store) problem() error {
+	if err := s.log.Failed(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	why := s.disk
+	s.mu.Unlock()
+	if why == "" {
+		why = s.config.diskFull(0)
+	}
+	if why == "" {
+		return nil
+	}
+	return &statusError{code: http.StatusServiceUnavailable, detail: why, retry: 5 * time.Second}
 }
 
 // rollBack makes the state anew from the disk if the journal has failed: what was
@@ -109,7 +162,7 @@ func (s *store) reclaim() error {
 	return s.rotate()
 }
 
-// diskFull says why the disk takes no more bytes, or "".
+// diskFull says why the disk doesn't take that many more bytes, or "".
 func (c *Config) diskFull(bytes int64) string {
 	if c.MinFree < 0 {
 		return ""
@@ -119,7 +172,11 @@ func (c *Config) diskFull(bytes int64) string {
 		return "" // the write will tell
 	}
 	if free-bytes < c.MinFree {
-		return fmt.Sprintf("the disk of the state directory has %d bytes left, and %d are kept free", free, c.MinFree)
+		why := fmt.Sprintf("the disk of the state directory has %d bytes left, and %d are kept free", free, c.MinFree)
+		if free >= c.MinFree {
+			why += fmt.Sprintf("; a post of %d bytes doesn't fit", bytes)
+		}
+		return why
 	}
 	return ""
 }

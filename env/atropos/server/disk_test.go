@@ -109,6 +109,51 @@ func TestServer_HealthSaysThatTheDiskIsShort(t *testing.T) {
 	f.post("/scored_data", group(1, "5", ""))
 }
 
+func TestServer_HealthSaysThatPostsDoNotFit(t *testing.T) {
+	var d disk
+	f := open(t, d.config(t.TempDir()))
+	st := f.server.store
+	st.config.MinFree, f.server.config.MinFree = 1000, 1000
+	now := time.Now()
+	clock := func() time.Time { return now }
+	st.config.clock, f.server.config.clock = clock, clock
+	f.post("/register", withBatchSize("1"))
+	d.left.Store(1001) // enough for nothing, and more than is kept free
+	require.Equal(t, `{"status":"ok"}`, f.get("/healthz"))
+	for range 2 {
+		require.Equal(t, 503, f.do("POST", "/scored_data", group(1, "5", "")).code)
+		st.checkDisk()
+		health := f.do("GET", "/healthz", "")
+		require.Equal(t, 503, health.code)
+		require.Contains(t, health.body, "has 1001 bytes left, and 1000 are kept free; a post of ")
+		require.Contains(t, gjson.Get(f.get("/overview"), "problem").String(), "has 1001 bytes left")
+	}
+	require.Equal(t, 1, strings.Count(d.log.String(), "no posts are taken"), d.log.String())
+	require.NotContains(t, d.log.String(), "posts are taken again")
+	room := st.room
+	d.left.Store(1 << 20)
+	st.checkDisk()
+	require.Equal(t, `{"status":"ok"}`, f.get("/healthz"))
+	require.Equal(t, 1, strings.Count(d.log.String(), "posts are taken again"))
+	select {
+	case <-room:
+	default:
+		t.Fatal("posts that wait for the disk are not tried again")
+	}
+	f.post("/scored_data", group(1, "5", ""))
+
+	d.left.Store(1001)
+	require.Equal(t, 503, f.do("POST", "/scored_data", group(1, "7", "")).code)
+	st.short.bytes = 1 << 30 // as if it had been one that never fits
+	d.left.Store(1 << 20)
+	st.checkDisk()
+	require.Equal(t, 503, f.do("GET", "/healthz", "").code)
+	now = now.Add(2 * shortageMemory)
+	f.post("/scored_data", group(1, "5", ""))
+	st.checkDisk()
+	require.Equal(t, `{"status":"ok"}`, f.get("/healthz"), "others have been taken since")
+}
+
 func TestServer_GivesBackTheSpaceOfADrainedJournal(t *testing.T) {
 	var d disk
 	dir := t.TempDir()

@@ -25,10 +25,8 @@ func (s *Server) describe() *atropos.Overview {
 	o.Totals = atropos.Totals{Groups: c.groups.Load(), Sequences: c.sequences.Load(), Tokens: c.tokens.Load(), Duplicates: c.duplicates.Load(),
 		Rejected: c.rejected.Load(), Refused: c.refused.Load(), Batches: c.batches.Load(), Redelivered: c.redelivered.Load()}
 	o.Limits = atropos.Limits{Bytes: s.config.MaxBytes, Sequences: s.config.MaxSequences}
-	if err := s.store.log.Failed(); err != nil {
+	if err := s.store.problem(); err != nil {
 		o.Problem = err.Error()
-	} else if why := s.config.diskFull(0); why != "" {
-		o.Problem = why
 	}
 	return o
 }

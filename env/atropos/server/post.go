@@ -228,7 +228,8 @@ func (s *Server) tryQueue(o *offer) (answer *atropos.Answer, number int64, room 
 	if err := accept(st.state, o); err != nil {
 		return nil, 0, nil, "", err
 	}
-	if why = st.full(o.sequences, o.bytes); why == "" {
+	if why = st.full(o.sequences, o.bytes); why == "" && full != "" {
+		st.lacksSpace(o.bytes, full)
 		why = full
 	}
 	if why != "" {
@@ -246,6 +247,7 @@ func (s *Server) tryQueue(o *offer) (answer *atropos.Answer, number int64, room 
 		offset += length
 	}
 	now := s.config.now()
+	st.hasSpace(now)
 	answer, event := st.state.Add(entries, o.list, o.key, o.print, now)
 	if number, err = st.record(event, data...); err != nil {
 		return nil, 0, nil, "", err

@@ -335,11 +335,8 @@ func (s *Server) resetData(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
-	if err := s.store.log.Failed(); err != nil {
+	if err := s.store.problem(); err != nil {
 		return err
-	}
-	if why := s.config.diskFull(0); why != "" {
-		return &statusError{code: http.StatusServiceUnavailable, detail: why, retry: 5 * time.Second}
 	}
 	return reply(w, struct {
 		Status string `json:"status"`

@@ -30,7 +30,8 @@ type store struct {
 	snapshot int64            // bytes of the one that the newest file begins with
 
 	disk       string // why the disk takes no posts now, or ""
-	rolledBack error  // the failure of the journal after which the state was made anew
+	short      shortage
+	rolledBack error // the failure of the journal after which the state was made anew
 
 	lost    int64
 	working sync.WaitGroup
