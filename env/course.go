@@ -174,8 +174,12 @@ func (r *Runner) cleanUp(ctx context.Context, c *course) {
 }
 
 // prepareSandbox has the environment put into a fresh sandbox what the item needs there.
+// A stored conversation that is scored without a sandbox gets none.
 func (r *Runner) prepareSandbox(ctx context.Context, c *course) error {
-	if p, ok := r.opts.Environment.(Preparer); ok {
+	if c.stored = c.kept; c.stored == nil {
+		c.stored = r.stored(c.a.group, c.a.attempt)
+	}
+	if p, ok := r.opts.Environment.(Preparer); ok && (c.stored == nil || !r.scoresConversation()) {
 		if err := c.tc.Open(ctx); err != nil {
 			r.failUnlessCancelled(ctx, c.rec, trajectories.OutcomeSandboxError, classSandbox, err)
 			return err
@@ -188,9 +192,6 @@ func (r *Runner) prepareSandbox(ctx context.Context, c *course) error {
 		c.sealed += time.Since(preparing)
 	}
 	c.rec.Timings.Held, c.rec.Timings.Verify = c.before.Held, c.before.Verify
-	if c.stored = c.kept; c.stored == nil {
-		c.stored = r.stored(c.a.group, c.a.attempt)
-	}
 	return nil
 }
 
@@ -251,8 +252,8 @@ func (r *Runner) beginLeg(ctx context.Context, c *course, i int, record *stageRe
 	return messages, nil
 }
 
-// endLeg records what the agent did, ends what it left running and makes the conversation
-// durable. failed is the failure of the agent's part.
+// endLeg records what the agent did, makes the conversation durable and ends what the agent
+// left running. failed is the failure of the agent's part.
 func (r *Runner) endLeg(ctx context.Context, c *course, i int, result *agentloop.Result, failed error) error {
 	l, rec := &c.legs[i], c.rec
 	for _, t := range result.Turns {
@@ -264,16 +265,16 @@ func (r *Runner) endLeg(ctx context.Context, c *course, i int, result *agentloop
 		r.classifyAgentFailure(ctx, rec, result, failed)
 		return failed
 	}
+	if err := r.keepWaiting(ctx, c, l); err != nil {
+		r.failUnlessCancelled(ctx, rec, trajectories.OutcomeCancelled, classCancelled, err)
+		return err
+	}
 	c.phase = "seal"
 	sealing := time.Now()
 	err := r.seal(ctx, l, result, c.tc)
 	c.sealed += time.Since(sealing)
 	if err != nil {
 		r.failWithSandbox(ctx, rec, c.all, fmt.Errorf("end what the agent left running: %w", err))
-		return err
-	}
-	if err := r.keepWaiting(ctx, c, l); err != nil {
-		r.failUnlessCancelled(ctx, rec, trajectories.OutcomeCancelled, classCancelled, err)
 		return err
 	}
 	return nil

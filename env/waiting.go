@@ -9,23 +9,41 @@ import (
 )
 
 // InstantScorer is implemented by environments whose Reward only computes: it asks no
-// model, starts no program and does not touch the sandbox. A finished conversation is
-// then not stored before it is scored, because its record follows at once.
+// model, starts no program and does not touch the sandbox. A finished conversation
+// without a sandbox is then not stored before it is scored, because its record follows
+// at once.
 type InstantScorer interface {
 	ScoresInstantly() bool
 }
 
-// keepWaiting stores the finished conversation of a rollout before it is scored, if a
-// later session could score it without running the agent again.
+// ConversationScorer is implemented by environments whose Reward may read nothing but the
+// item and the conversation: it never uses the sandbox, nor what tools of the environment
+// left. A finished conversation can then be scored after its sandbox is gone.
+type ConversationScorer interface {
+	ScoresConversation() bool
+}
+
+// scoresConversation says whether the conversation is all that the reward needs.
+func (r *Runner) scoresConversation() bool {
+	s, ok := r.opts.Environment.(ConversationScorer)
+	return ok && s.ScoresConversation()
+}
+
+// keepWaiting stores the finished conversation of a rollout before its sandbox is sealed
+// and it is scored, if a later session could score it without running the agent again.
 func (r *Runner) keepWaiting(ctx context.Context, c *course, l *leg) error {
-	if s, ok := r.opts.Environment.(InstantScorer); ok && s.ScoresInstantly() || r.opts.Agent != AgentModel || l.staged || c.stored != nil {
+	if r.opts.Agent != AgentModel || l.staged || c.stored != nil {
 		return nil
+	}
+	info, boxed := c.tc.Info()
+	if s, ok := r.opts.Environment.(InstantScorer); ok && s.ScoresInstantly() && !boxed {
+		return nil // with a sandbox, the record follows only after the sandbox is removed
 	}
 	rec := c.rec
 	waiting := *rec
 	waiting.Outcome = trajectories.OutcomeCancelled
 	waiting.Error = &trajectories.Failure{Class: trajectories.ClassWaiting, Message: "the conversation is finished and waits for its score"}
-	if info, ok := c.tc.Info(); ok {
+	if boxed {
 		waiting.Sandbox = &trajectories.Sandbox{Backend: info.Backend, Image: info.Image, Digest: info.Digest}
 	}
 	if !r.scorable(c.a.group.item, &waiting) {
@@ -48,8 +66,8 @@ func (r *Runner) keepWaiting(ctx context.Context, c *course, l *leg) error {
 }
 
 // scorable says whether a recorded conversation can be scored although the sandbox in
-// which it took place is gone: the environment can restore what its verifier needs, or
-// the agent left nothing but the conversation.
+// which it took place is gone: the conversation is all that the reward needs, the
+// environment can restore what its verifier needs, or the agent left nothing else.
 func (r *Runner) scorable(item Item, rec *trajectories.Rollout) bool {
 	if !waits(rec) || rec.ItemDigest != item.Digest {
 		return false
@@ -59,6 +77,9 @@ func (r *Runner) scorable(item Item, rec *trajectories.Rollout) bool {
 		if stages, err := s.Stages(item); err != nil || len(stages) > 0 {
 			return false
 		}
+	}
+	if r.scoresConversation() {
+		return true
 	}
 	if restorer, ok := e.(Restorer); ok && restorer.Restorable(item, rec) == nil {
 		return true

@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-env/hermes-env/env"
 	"github.com/hermes-env/hermes-env/env/config"
 	"github.com/hermes-env/hermes-env/toolcontext"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 	"github.com/hermes-env/hermes-env/trajectories"
 )
 
@@ -155,6 +156,88 @@ func TestRunner_RunsTheAgentAgainWhereTheConversationIsNotEnough(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 1, summary.Score.N)
 			require.Greater(t, h.server.RequestCount(), paid)
+		})
+	}
+}
+
+// conversational is an environment whose reward reads only the conversation.
+type conversational struct {
+	counting
+	instant  bool
+	prepared atomic.Int64
+}
+
+func (e *conversational) ScoresConversation() bool { return true }
+func (e *conversational) ScoresInstantly() bool    { return e.instant }
+
+func (e *conversational) Prepare(context.Context, env.Item, *toolcontext.Context) error {
+	e.prepared.Add(1)
+	return nil
+}
+
+// watched are sandboxes that report the end of their processes.
+type watched struct {
+	sandbox.Provider
+	created *atomic.Int64
+	killing func()
+}
+
+type watchedBox struct {
+	sandbox.Sandbox
+	killing func()
+}
+
+func (p watched) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	p.created.Add(1)
+	box, err := p.Provider.Create(ctx, spec)
+	return &watchedBox{box, p.killing}, err
+}
+
+func (b *watchedBox) KillAll(ctx context.Context) error {
+	b.killing()
+	return b.Sandbox.KillAll(ctx)
+}
+
+func TestRunner_StoresAConversationBeforeTheSandboxIsSealedIfTheScoreNeedsNone(t *testing.T) {
+	for name, instant := range map[string]bool{"a reward that takes its time": false, "a reward that only computes": true} {
+		t.Run(name, func(t *testing.T) {
+			e := &conversational{counting: counting{items: 1}, instant: instant}
+			command := chat.ToolCall{ID: "c", Name: "terminal", Arguments: `{"command":"true"}`}
+			var store *trajectories.Run
+			var created atomic.Int64
+			var stored []string
+			h := newBookedHarness(t, modeltest.Turns(modeltest.Calls(command, chat.ToolCall{ID: "d", Name: "noop", Arguments: "{}"}), modeltest.Text("x")), nil)
+			change := h.change
+			killing := func() {}
+			h.change = func(o *env.Options) {
+				change(o)
+				store, o.Environment = o.Store, e
+				o.Provider = watched{o.Provider, &created, killing}
+			}
+
+			ctx, cancel := context.WithCancelCause(t.Context())
+			killing = func() {
+				kept, err := store.Waiting(trajectories.Key{ItemID: "item-0"})
+				if err == nil && kept != nil {
+					stored = append(stored, kept.Messages[len(kept.Messages)-1].Text())
+				}
+				cancel(env.ErrInterrupted)
+			}
+			_, _, err := h.run(ctx, config.Evaluate, &e.counting)
+			require.ErrorIs(t, err, env.ErrInterrupted)
+			require.Equal(t, []string{"x"}, stored)
+			require.EqualValues(t, 1, created.Load())
+			paid := h.server.RequestCount()
+
+			h.resume, killing = true, func() {}
+			summary, rollouts, err := h.run(t.Context(), config.Evaluate, &e.counting)
+			require.NoError(t, err)
+			require.Equal(t, 1, summary.Score.N)
+			require.Len(t, rollouts[0].Messages, 5, "with both calls and their results")
+			require.Equal(t, "local", rollouts[0].Sandbox.Backend)
+			require.Equal(t, paid, h.server.RequestCount(), "the model is not asked again")
+			require.EqualValues(t, 1, created.Load(), "a stored conversation is scored without a sandbox")
+			require.EqualValues(t, 1, e.prepared.Load())
 		})
 	}
 }

@@ -1,6 +1,9 @@
 package model
 
-import "slices"
+import (
+	"hash/maphash"
+	"slices"
+)
 
 // waitQueue is a first-in, first-out queue whose waiters may leave early.
 type waitQueue struct {
@@ -73,23 +76,26 @@ func (q *waitQueue) len() int {
 	return n
 }
 
-// affinities remembers which server serves which rollout. It forgets the
-// rollouts that were quiet longest: when the newer half is full it becomes the
-// older one, so that memory stays bounded without anyone reporting ends.
+// affinities remembers which server serves which rollout, by a hash of its key: two of the
+// same hash share a server. It forgets the rollouts that were quiet longest: when the newer
+// half is full it becomes the older one, so that memory stays below a megabyte without
+// anyone reporting ends.
 type affinities struct {
-	newer, older map[string]int
-	half         int // size of one half, 0 means 65,536
+	seed         maphash.Seed // set with newer
+	newer, older map[uint64]int32
+	half         int // size of one half, 0 means 16,384
 }
 
 func (a *affinities) get(key string) (int, bool) {
-	if key == "" {
+	if key == "" || a.newer == nil {
 		return 0, false
 	}
-	if i, ok := a.newer[key]; ok {
-		return i, true
+	hash := maphash.String(a.seed, key)
+	if i, ok := a.newer[hash]; ok {
+		return int(i), true
 	}
-	i, ok := a.older[key]
-	return i, ok
+	i, ok := a.older[hash]
+	return int(i), ok
 }
 
 func (a *affinities) set(key string, member int) {
@@ -98,17 +104,21 @@ func (a *affinities) set(key string, member int) {
 	}
 	half := a.half
 	if half == 0 {
-		half = 1 << 16
+		half = 1 << 14
+	}
+	if a.newer == nil {
+		a.seed = maphash.MakeSeed()
 	}
 	if a.newer == nil || len(a.newer) >= half {
-		a.newer, a.older = make(map[string]int), a.newer
+		a.newer, a.older = make(map[uint64]int32), a.newer
 	}
-	a.newer[key] = member
+	a.newer[maphash.String(a.seed, key)] = int32(member)
 }
 
 func (a *affinities) forget(key string, member int) {
 	if i, ok := a.get(key); ok && i == member {
-		delete(a.newer, key)
-		delete(a.older, key)
+		hash := maphash.String(a.seed, key)
+		delete(a.newer, hash)
+		delete(a.older, hash)
 	}
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -191,6 +192,23 @@ func TestCommonWaitersAreServedInOrderOfArrival(t *testing.T) {
 		slots = append(slots[1:], <-w.granted)
 	}
 	require.Zero(t, s.waiting)
+}
+
+func TestAffinities_NeedLittleMemoryInLongRuns(t *testing.T) {
+	held := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := held()
+	var a affinities
+	for i := range 70_000 {
+		a.set(fmt.Sprintf("0b6f1f3e-7c1d-4d7a-9a51-%012d", i), 0)
+	}
+	require.Less(t, float64(held())-float64(before), float64(2<<20))
+	_, ok := a.get(fmt.Sprintf("0b6f1f3e-7c1d-4d7a-9a51-%012d", 70_000-1<<14))
+	require.True(t, ok, "as many rollouts as can run at once are remembered")
 }
 
 func TestAffinitiesStayBounded(t *testing.T) {

@@ -84,23 +84,24 @@ type Environment struct {
 }
 
 var (
-	_ env.Evaluator        = (*Environment)(nil)
-	_ env.Sizer            = (*Environment)(nil)
-	_ env.Rewinder         = (*Environment)(nil)
-	_ env.TrainSizer       = (*Environment)(nil)
-	_ env.ContentKeyed     = (*Environment)(nil)
-	_ env.SandboxSpecifier = (*Environment)(nil)
-	_ env.Describer        = (*Environment)(nil)
-	_ env.DatasetDescriber = (*Environment)(nil)
-	_ env.RunDirUser       = (*Environment)(nil)
-	_ env.Noter            = (*Environment)(nil)
-	_ env.Aggregator       = (*Environment)(nil)
-	_ env.Restorer         = (*Environment)(nil)
-	_ env.InstantScorer    = (*Environment)(nil)
-	_ env.Closer           = (*Environment)(nil)
-	_ env.AnswerOracle     = (*Environment)(nil)
-	_ env.PartialOracle    = (*Environment)(nil)
-	_ env.Preparer         = (*preparing)(nil)
+	_ env.Evaluator          = (*Environment)(nil)
+	_ env.Sizer              = (*Environment)(nil)
+	_ env.Rewinder           = (*Environment)(nil)
+	_ env.TrainSizer         = (*Environment)(nil)
+	_ env.ContentKeyed       = (*Environment)(nil)
+	_ env.SandboxSpecifier   = (*Environment)(nil)
+	_ env.Describer          = (*Environment)(nil)
+	_ env.DatasetDescriber   = (*Environment)(nil)
+	_ env.RunDirUser         = (*Environment)(nil)
+	_ env.Noter              = (*Environment)(nil)
+	_ env.Aggregator         = (*Environment)(nil)
+	_ env.Restorer           = (*Environment)(nil)
+	_ env.InstantScorer      = (*Environment)(nil)
+	_ env.ConversationScorer = (*Environment)(nil)
+	_ env.Closer             = (*Environment)(nil)
+	_ env.AnswerOracle       = (*Environment)(nil)
+	_ env.PartialOracle      = (*Environment)(nil)
+	_ env.Preparer           = (*preparing)(nil)
 )
 
 // row is the value of an item.
@@ -368,6 +369,9 @@ func (e *Environment) OracleAnswer(_ context.Context, it env.Item, _ *toolcontex
 // ScoresInstantly says whether the reward only compares texts and numbers.
 func (e *Environment) ScoresInstantly() bool { return e.own.Reward.OnlyCompares() }
 
+// ScoresConversation says whether the reward never looks at the sandbox.
+func (e *Environment) ScoresConversation() bool { return !e.own.Reward.NeedsSandbox() }
+
 // Dataset says where the rows come from. The digest covers local files; a dataset of the hub is known by its commit.
 func (e *Environment) Dataset() (json.RawMessage, string, error) {
 	info := e.train.data.Info()
@@ -412,7 +416,7 @@ func (e *Environment) Aggregate(iter.Seq[env.Record]) []env.Metric {
 // Restorable says whether a recorded rollout can be scored again: its conversation is all that rewards need, but for scripts
 // that look at the sandbox.
 func (e *Environment) Restorable(env.Item, *trajectories.Rollout) error {
-	if e.own.Reward.NeedsSandbox() {
+	if !e.ScoresConversation() {
 		return errors.New("the reward looks into the sandbox, and what the agent left there was not kept")
 	}
 	return nil

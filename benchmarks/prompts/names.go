@@ -1,6 +1,7 @@
 package prompts
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"iter"
 	"strconv"
@@ -64,10 +65,12 @@ func (r namedRow) nameDigest() string {
 	return digest
 }
 
-// named gives rows the names of their id column. A row without one is named by its key.
+// named gives rows the names of their id column. A row without one is named by its key, which
+// may be its digest: rows of equal names are told apart here. Of each name it remembers a digest
+// in dataset.Counts.
 func named(rows iter.Seq2[dataset.KeyedRow, error], field string) iter.Seq2[namedRow, error] {
 	return func(yield func(namedRow, error) bool) {
-		seen := map[string]int{}
+		var seen dataset.Counts
 		for r, err := range rows {
 			row := namedRow{KeyedRow: r, ID: r.Key}
 			if err == nil {
@@ -75,15 +78,20 @@ func named(rows iter.Seq2[dataset.KeyedRow, error], field string) iter.Seq2[name
 					row.ID, row.fromColumn = id, true
 				}
 				// An id may look like another row's second name.
-				for base := row.ID; seen[row.ID] > 0; {
-					seen[base]++
-					row.ID = base + "#" + strconv.Itoa(seen[base])
+				for base := row.ID; seen.Has(nameSum(row.ID)); {
+					row.ID = base + "#" + strconv.Itoa(seen.Add(nameSum(base)))
 				}
-				seen[row.ID]++
+				seen.Add(nameSum(row.ID))
 			}
 			if !yield(row, err) {
 				return
 			}
 		}
 	}
+}
+
+// nameSum returns the digest that a name is remembered by.
+func nameSum(name string) [16]byte {
+	sum := sha256.Sum256([]byte(name))
+	return [16]byte(sum[:16])
 }

@@ -24,11 +24,16 @@ type source struct {
 func (s *source) items(ctx context.Context) iter.Seq2[namedRow, error] {
 	return func(yield func(namedRow, error) bool) {
 		s.skipped.begin()
-		keyed := s.rows(ctx)
-		if s.own.Shuffle {
-			keyed = shuffled(ctx, keyed, s.seed)
+		var rows iter.Seq2[namedRow, error]
+		switch field := cmp.Or(s.own.IDField, defaultIDField); {
+		case s.keyless:
+			rows = s.unnamed(ctx)
+		case s.own.Shuffle:
+			// Rows of the same content need different keys to be put in an order.
+			rows = named(shuffled(ctx, s.data.Keyed(ctx), s.seed), field)
+		default:
+			rows = named(s.digested(ctx), field)
 		}
-		rows := named(keyed, cmp.Or(s.own.IDField, defaultIDField))
 		var seen, taken int64
 		var last error
 		for row, err := range rows {
@@ -68,13 +73,26 @@ func (s *source) items(ctx context.Context) iter.Seq2[namedRow, error] {
 	}
 }
 
-func (s *source) rows(ctx context.Context) iter.Seq2[dataset.KeyedRow, error] {
-	if !s.keyless {
-		return s.data.Keyed(ctx)
+// unnamed yields the rows without keys and names.
+func (s *source) unnamed(ctx context.Context) iter.Seq2[namedRow, error] {
+	return func(yield func(namedRow, error) bool) {
+		for row, err := range s.data.Rows(ctx) {
+			if !yield(namedRow{KeyedRow: dataset.KeyedRow{Row: row}}, err) {
+				return
+			}
+		}
 	}
+}
+
+// digested yields the rows with their digests for keys: those of the same content have the same.
+func (s *source) digested(ctx context.Context) iter.Seq2[dataset.KeyedRow, error] {
 	return func(yield func(dataset.KeyedRow, error) bool) {
 		for row, err := range s.data.Rows(ctx) {
-			if !yield(dataset.KeyedRow{Row: row}, err) {
+			keyed := dataset.KeyedRow{Row: row}
+			if err == nil {
+				keyed.Key = row.Digest()
+			}
+			if !yield(keyed, err) {
 				return
 			}
 		}

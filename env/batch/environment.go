@@ -123,6 +123,9 @@ func (e *environment) Sandbox(it env.Item) (sandbox.Spec, error) {
 // ScoresInstantly says that samples are told apart by their text.
 func (e *environment) ScoresInstantly() bool { return true }
 
+// ScoresConversation says that nothing else is looked at.
+func (e *environment) ScoresConversation() bool { return true }
+
 // Reward scores 1 for a sample that is kept and 0 for one that is discarded.
 func (e *environment) Reward(_ context.Context, _ env.Item, result *agentloop.Result, tc *toolcontext.Context) (env.Score, error) {
 	turns := reasoningTurns(e.run.convert, result.Messages, nil)
