@@ -17,8 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker"
 	"github.com/hermes-env/hermes-env/internal/owner"
+	"github.com/hermes-env/hermes-env/toolcontext/sandbox/docker"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
