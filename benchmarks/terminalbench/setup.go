@@ -122,7 +122,7 @@ func blocksInstallers(changes []sandbox.Change, c sandbox.Change) bool {
 // it is where the tests ran.
 func (v *verification) brokenDownloads(ctx context.Context) ([]string, error) {
 	var found []string
-	packages := upgraded(v.changes)
+	packages := v.installed
 	for _, c := range v.changes {
 		if (decidesDownloads(c, packages) || blocksInstallers(v.changes, c)) && len(found) < 5 {
 			found = append(found, c.Path)

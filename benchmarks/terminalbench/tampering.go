@@ -223,9 +223,6 @@ func isTool(name string) bool {
 	return slices.Contains(verifierTools, name)
 }
 
-// packageDatabases change when packages are installed or upgraded.
-var packageDatabases = []string{"/var/lib/dpkg/status", "/lib/apk/db/installed", "/usr/lib/apk/db/installed", "/var/lib/rpm", "/usr/lib/sysimage/rpm", "/var/lib/pacman/local"}
-
 // coreTools are the programs that every test script goes through.
 var coreTools = []string{"sh", "bash", "dash", "busybox", "env"}
 
@@ -248,31 +245,25 @@ func core(c sandbox.Change, upgraded bool) bool {
 // redirected says whether the loader may have been told to take a library of the
 // shells from somewhere else: its list is new, and so is a library of such a name. An
 // agent that installs other libraries changes the list alone.
-func redirected(changes []sandbox.Change) bool {
+func redirected(changes []sandbox.Change, installed bool) bool {
 	list, library := false, false
 	for _, c := range changes {
 		name := path.Base(c.Path)
 		list = list || c.Path == loaderCache
 		library = library || c.Kind != sandbox.Deleted && (shellLibrary(name) || loader(name))
 	}
-	return list && library && !upgraded(changes)
-}
-
-// upgraded says whether a package manager was at work.
-func upgraded(changes []sandbox.Change) bool {
-	return slices.ContainsFunc(changes, func(c sandbox.Change) bool { return slices.Contains(packageDatabases, c.Path) })
+	return list && library && !installed
 }
 
 // toRestore returns the changes that have to be undone before tests may run; none
-// when they may run in the agent's container.
-func toRestore(policy string, changes []sandbox.Change) map[string]bool {
+// when they may run in the agent's container. installed says that packages were.
+func toRestore(policy string, changes []sandbox.Change, installed bool) map[string]bool {
 	undo := map[string]bool{}
-	packages := upgraded(changes)
-	if (policy == tamperingCore || policy == tamperingRestore) && redirected(changes) {
+	if (policy == tamperingCore || policy == tamperingRestore) && redirected(changes, installed) {
 		undo[loaderCache] = true
 	}
 	for _, c := range changes {
-		if policy == tamperingCore && core(c, packages) || policy == tamperingRestore && judgeChange(c) != "" {
+		if policy == tamperingCore && core(c, installed) || policy == tamperingRestore && judgeChange(c) != "" {
 			undo[c.Path] = true
 		}
 	}
@@ -280,17 +271,17 @@ func toRestore(policy string, changes []sandbox.Change) map[string]bool {
 }
 
 // judgeChanges returns what of the changes can act on a verifier.
-func judgeChanges(changes []sandbox.Change) []tampering {
+func judgeChanges(changes []sandbox.Change, installed bool) []tampering {
 	var found []tampering
 	for _, c := range changes {
 		if what := judgeChange(c); what != "" {
 			found = append(found, tampering{c.Path, what})
 		}
 	}
-	if redirected(changes) {
+	if redirected(changes, installed) {
 		found = append(found, tampering{loaderCache, "loader"})
 	}
-	if !upgraded(changes) { // nothing was installed that could have brought them
+	if !installed { // nothing was installed that could have brought them
 		for _, c := range changes {
 			if c.Kind == sandbox.Modified && strings.Contains(path.Base(c.Path), ".so") && libraryDir(path.Dir(c.Path)) && judgeChange(c) == "" {
 				found = append(found, tampering{c.Path, "replaced"})
@@ -315,7 +306,10 @@ func (v *verification) inspect(ctx context.Context) error {
 		return err
 	}
 	v.changes = changes
-	v.tampered = judgeChanges(changes)
+	if err := v.findPackages(ctx); err != nil {
+		return err
+	}
+	v.tampered = judgeChanges(changes, v.installed)
 	v.report.Tampering = v.tampered[:min(len(v.tampered), maxTampering)]
 	if len(v.tampered) > maxTampering {
 		v.report.Notes = append(v.report.Notes, fmt.Sprintf("%d more changes of what the verifier relies on are not listed", len(v.tampered)-maxTampering))

@@ -45,13 +45,14 @@ type verification struct {
 	part part
 	tc   *toolcontext.Context
 
-	report   verifierReport
-	closers  []func(context.Context) error
-	box      sandbox.Sandbox // where the tests run
-	root     sandbox.Sandbox // for putting and removing files: box, or another way into it
-	user     sandbox.Sandbox // for running the tests: box, or another way into it
-	changes  []sandbox.Change
-	tampered []tampering
+	report    verifierReport
+	closers   []func(context.Context) error
+	box       sandbox.Sandbox // where the tests run
+	root      sandbox.Sandbox // for putting and removing files: box, or another way into it
+	user      sandbox.Sandbox // for running the tests: box, or another way into it
+	changes   []sandbox.Change
+	tampered  []tampering
+	installed bool // the agent installed packages of the distribution
 
 	copy         string               // an image of the agent's files from before the tests, "" where there is none
 	where        string               // verifySame, verifyFresh or verifyClean: what the task or the configuration wants
@@ -168,7 +169,7 @@ func (v *verification) run(ctx context.Context, result *agentloop.Result) (env.S
 	if v.e.own.StrictTampering && len(v.tampered) > 0 {
 		return env.Score{}, failure(classTampering, "the agent changed what the verifier relies on: %s", v.tampered[0])
 	}
-	restore := len(toRestore(v.e.own.RestoreTools, v.changes)) > 0
+	restore := len(toRestore(v.e.own.RestoreTools, v.changes, v.installed)) > 0
 	switch v.keptRunning(); {
 	case v.where != verifySame || v.needsFresh() || restore:
 		if err := v.freshBox(ctx); err != nil {
