@@ -1,12 +1,9 @@
 package terminalbench
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strings"
@@ -118,16 +115,21 @@ func judgePackage(c sandbox.Change) string {
 		_, below, _ = strings.Cut(c.Path, "/dist-packages/")
 	}
 	top, rest, _ := strings.Cut(below, "/")
-	module := strings.TrimSuffix(top, ".py")
+	module := top
+	if rest == "" && moduleName(top) != "" {
+		module = moduleName(top)
+	}
 	switch {
+	case c.Kind == sandbox.Added && rest == "" && slices.Contains(runnerPackages, module):
+		return "runner"
+	case c.Kind == sandbox.Added && strings.Contains(path.Base(c.Path), ".so") && slices.Contains(runnerPackages, top):
+		return "runner" // Python prefers it to the module's source
 	case path.Ext(c.Path) == ".pyc":
 		return judgeCompiled(c)
 	case strings.Contains(rest, "__pycache__"):
 		return ""
 	case c.Kind != sandbox.Added && (path.Ext(c.Path) == ".py" || strings.Contains(path.Base(c.Path), ".so")):
 		return "patched"
-	case c.Kind == sandbox.Added && rest == "" && slices.Contains(runnerPackages, module):
-		return "runner"
 	case c.Kind == sandbox.Added && rest == "entry_points.txt" && strings.HasPrefix(top, "pytest"):
 		return "plugin"
 	}
@@ -270,6 +272,17 @@ func toRestore(policy string, changes []sandbox.Change, installed bool) map[stri
 	return undo
 }
 
+// toUndo returns the changes that env.restore_tools undoes before the tests.
+func (v *verification) toUndo() map[string]bool {
+	undo := toRestore(v.e.own.RestoreTools, v.changes, v.installed)
+	if v.e.own.RestoreTools == tamperingRestore {
+		for _, t := range v.tampered {
+			undo[t.Path] = true
+		}
+	}
+	return undo
+}
+
 // judgeChanges returns what of the changes can act on a verifier.
 func judgeChanges(changes []sandbox.Change, installed bool) []tampering {
 	var found []tampering
@@ -282,6 +295,8 @@ func judgeChanges(changes []sandbox.Change, installed bool) []tampering {
 		found = append(found, tampering{loaderCache, "loader"})
 	}
 	if !installed { // nothing was installed that could have brought them
+		found = append(found, shadowedModules(changes)...)
+		found = append(found, nameServices(changes)...)
 		for _, c := range changes {
 			if c.Kind == sandbox.Modified && strings.Contains(path.Base(c.Path), ".so") && libraryDir(path.Dir(c.Path)) && judgeChange(c) == "" {
 				found = append(found, tampering{c.Path, "replaced"})
@@ -317,50 +332,10 @@ func (v *verification) inspect(ctx context.Context) error {
 	if err := v.readEntryPoints(ctx, changer); err != nil {
 		return err
 	}
+	if err := v.findShadowingLibraries(ctx); err != nil {
+		return err
+	}
 	return v.keepDiff(ctx, changer)
-}
-
-// maxEntryPoints bounds how many lists of entry points are read.
-const maxEntryPoints = 200
-
-// readEntryPoints looks for plug-ins of pytest among the Python packages that the agent
-// installed: they are known by what their list of entry points says.
-func (v *verification) readEntryPoints(ctx context.Context, changer sandbox.Changer) error {
-	var lists []sandbox.Change
-	for _, c := range v.changes {
-		if c.Kind != sandbox.Deleted && sandbox.InPackages(c.Path) && path.Base(c.Path) == "entry_points.txt" && len(lists) < maxEntryPoints {
-			lists = append(lists, c)
-		}
-	}
-	if len(lists) == 0 {
-		return nil
-	}
-	r, w := io.Pipe()
-	go func() { _ = w.CloseWithError(changer.Export(ctx, lists, w)) }() // nil means end of file
-	defer r.Close()
-	archive := tar.NewReader(r)
-	for {
-		h, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return infra("read the entry points of installed packages", err)
-		}
-		if h.Typeflag != tar.TypeReg || h.Size > 1<<20 {
-			continue
-		}
-		text, err := io.ReadAll(archive)
-		if err != nil {
-			return infra("read the entry points of installed packages", err)
-		}
-		name := path.Join("/", h.Name)
-		if bytes.Contains(text, []byte("[pytest11]")) && !slices.ContainsFunc(v.tampered, func(t tampering) bool { return t.Path == name }) {
-			v.tampered = append(v.tampered, tampering{name, "plugin"})
-			v.report.Tampering = v.tampered[:min(len(v.tampered), maxTampering)]
-		}
-	}
-	return nil
 }
 
 func (v *verification) notInspected(err error) error {

@@ -169,7 +169,7 @@ func (v *verification) run(ctx context.Context, result *agentloop.Result) (env.S
 	if v.e.own.StrictTampering && len(v.tampered) > 0 {
 		return env.Score{}, failure(classTampering, "the agent changed what the verifier relies on: %s", v.tampered[0])
 	}
-	restore := len(toRestore(v.e.own.RestoreTools, v.changes, v.installed)) > 0
+	restore := len(v.toUndo()) > 0
 	switch v.keptRunning(); {
 	case v.where != verifySame || v.needsFresh() || restore:
 		if err := v.freshBox(ctx); err != nil {
