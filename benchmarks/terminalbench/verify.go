@@ -203,6 +203,7 @@ func (v *verification) tests(ctx context.Context, limit time.Duration, left bool
 		return env.Score{}, err
 	}
 	defer v.hideTests(ctx)
+	hung := 0 // tries that ran into the limit after code of the agent's had run
 	for tries := 1; ; tries++ {
 		v.report.Tries++
 		if err := v.disturbed("placing the tests", v.placeTests(ctx)); err != nil {
@@ -231,7 +232,16 @@ func (v *verification) tests(ctx context.Context, limit time.Duration, left bool
 		case left:
 			v.report.Skipped = fmt.Sprintf("the task's time of %s was up while the tests ran", seconds(v.e.own.TaskTimeout.Duration()))
 			return env.Score{Value: 0}, nil
-		case tries > v.e.own.VerifierRetries:
+		}
+		if v.supervised != nil && v.supervised.Ran {
+			hung++
+		}
+		switch {
+		case tries <= v.e.own.VerifierRetries:
+		case hung == tries && hung > 1:
+			v.report.Notes = append(v.report.Notes, fmt.Sprintf("the tests did not end within %s in any of %d tries, in which they ran the agent's program: that is a 0", seconds(limit), tries))
+			return env.Score{Value: 0}, nil
+		default:
 			return env.Score{}, failure(classTestsTimeout, "the tests did not end within %s (%d tries)", seconds(limit), tries)
 		}
 	}
