@@ -190,6 +190,8 @@ func (x execution) next(from level) level {
 			return carrier
 		}
 		return program
+	case x.code(x.file) && x.foreign(x.input()): // such as sqlite3 with a script
+		return untrusted
 	case slices.Contains(builders, base) && x.foreign(x.workdir), slices.ContainsFunc(x.argv[min(1, len(x.argv)):], x.namesForeign):
 		return untrusted
 	}
@@ -289,7 +291,7 @@ func (x execution) runsAgent() bool {
 		return x.agents(x.workdir) || slices.ContainsFunc(args, x.namesAgents)
 	}
 	// Compilers and the like. Other programs than those of the system belong to the tests.
-	return x.code(x.file) && !x.script && slices.ContainsFunc(args, x.namesAgents)
+	return x.code(x.file) && !x.script && (slices.ContainsFunc(args, x.namesAgents) || x.agents(x.input()))
 }
 
 // mixes says whether a compiler or builder works on files of the tests, too.
@@ -337,6 +339,30 @@ func (x execution) runtimeOfAgent(args []string) bool {
 }
 
 func (x execution) namesAgents(arg string) bool { return x.names(arg, x.agents) }
+
+// source is what a copier is told to copy.
+type source struct {
+	name string // as it was named
+	place
+}
+
+// copies returns what a copier is told to copy, nil for another program.
+func (x execution) copies() []source {
+	base := path.Base(x.file)
+	if base == "busybox" && len(x.argv) > 0 {
+		base = path.Base(x.argv[0])
+	}
+	if !slices.Contains(copiers, base) {
+		return nil
+	}
+	var list []source
+	for _, arg := range x.argv[min(1, len(x.argv)):] {
+		if !strings.HasPrefix(arg, "-") && len(arg) <= maxPath {
+			list = append(list, source{arg, x.resolve(arg)})
+		}
+	}
+	return list[:max(0, len(list)-1)]
+}
 
 // copiers have their target as their last argument.
 var copiers = []string{"cp", "mv", "ln"}

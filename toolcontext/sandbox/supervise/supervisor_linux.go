@@ -99,6 +99,7 @@ type process struct {
 	executed bool            // it has become another program since it was made
 	carries  bool            // it runs a plain tool that was given files of the agent's
 	mixed    bool            // a compiler or builder that works on files of the tests, or started by one
+	copies   []source        // what it copies, if it is a copier such as cp
 	sources  map[string]bool // names of the agent's files that it has read
 }
 
