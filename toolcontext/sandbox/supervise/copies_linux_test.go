@@ -19,12 +19,14 @@ func TestSupervisor_RefusesResultsFromFilesOfTheAgent(t *testing.T) {
 		"moves a file":          "mv $R/app/out/reward.json $R/results/",
 		"copies another name":   "cp $R/app/out/answer.json $R/results/reward.json",
 		"a script as its input": "sed -n -f - < $R/app/out/script",
+		"a command in a file":   "bash -c \"$(cat $R/app/out/command)\"",
 		"data as its input":     "dd of=$R/results/reward.json < $R/app/out/answer.json 2> /dev/null",
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			require.NoError(t, os.Mkdir(b.path("app/out"), 0o755))
 			b.write("app/out/reward.json", "1\n")
+			b.write("app/out/command", "echo 1 > $R/results/reward.json\n")
 			b.write("app/out/answer.json", "1\n")
 			b.write("app/out/script", "w $R/results/reward.json\n$!d\n")
 			b.write("tests/test.sh", "#!/bin/bash\n"+script+"\necho 0 > $R/results/reward.txt\n")
@@ -43,6 +45,7 @@ func TestSupervisor_LetsTestsCopyTheirOwnResults(t *testing.T) {
 		"from a pipe":           "cat $R/app/answer | sed -n 1p > /dev/null; echo 1 | dd of=$R/results/reward.txt 2> /dev/null",
 		"a script of the tests": "bash $R/tests/score.sh < $R/app/answer",
 		"a binary of the tests": "$R/tests/score.sh < $R/app/answer",
+		"a command of its own":  "cat $R/app/answer > /dev/null; bash -c 'echo 1 > $R/results/reward.txt'",
 		"a filter":              "sed -n 1p < $R/app/answer > $R/out; grep -q bash $R/out && echo 1 > $R/results/reward.txt",
 	} {
 		t.Run(name, func(t *testing.T) {

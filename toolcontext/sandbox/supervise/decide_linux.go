@@ -532,6 +532,7 @@ func (x *request) execution(p place, interpreter string) execution {
 			}
 			return false
 		},
+		read:   x.s.isContent,
 		sealed: func(name string) bool { _, ok := x.s.sealed[name]; return ok },
 		hooked: x.s.hooked,
 	}

@@ -90,6 +90,7 @@ func kindOf(base string) (string, bool) {
 type code struct {
 	files  []string // of code, as they were named
 	module string   // the name of a module
+	text   string   // the code among the arguments
 	inline bool     // code among the arguments, or from standard input
 	input  bool     // code from standard input
 }
@@ -106,7 +107,7 @@ func codeOf(kind string, argv []string) code {
 		}
 		switch {
 		case slices.Contains(in.inline, a) || kind == "sh" && strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.Contains(a, "c"):
-			c.inline = true
+			c.inline, c.text = true, value
 			return c
 		case slices.Contains(in.module, a):
 			c.module = value
@@ -144,6 +145,7 @@ type execution struct {
 	tests   func(name string) bool // it is below what is sealed, or that itself
 	code    func(name string) bool // programs and libraries are there
 	written func(dir string) bool  // the tests wrote something below
+	read    func(text string) bool // it is the content of a file of the agent's that was read
 	sealed  func(name string) bool
 	// hooked says that package managers may run programs that are not of the image.
 	hooked  bool
@@ -224,10 +226,14 @@ func (x execution) interpreted(kind string) level {
 }
 
 // interprets says whether an interpreter runs code for which is holds: a file, a module
-// or its standard input.
+// or its standard input. Code among the arguments is judged by whether it was read from a
+// file of the agent's.
 func (x execution) interprets(kind string, is func(name string) bool) bool {
 	c := codeOf(kind, x.argv)
 	if slices.ContainsFunc(c.files, func(arg string) bool { return x.names(arg, is) }) || c.input && is(x.input()) {
+		return true
+	}
+	if c.text != "" && x.read(c.text) {
 		return true
 	}
 	if c.module == "" {

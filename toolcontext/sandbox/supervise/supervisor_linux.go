@@ -67,6 +67,7 @@ type Session struct {
 	recalled map[int]recalled // by thread
 	handed   handed           // to all processes that run the agent's code
 	limit    uint64           // the command's markLimit
+	recent   []string         // files of the agent's that programs which don't run its code read last
 	ranAgent bool             // the agent's code was started
 	unmarked bool             // a process that runs it could not be marked
 	outputs  pathSet          // files in which the script keeps its results
