@@ -42,6 +42,12 @@ func (r *Runner) applyScore(rec *trajectories.Rollout, result *agentloop.Result,
 		r.settle(rec, result, score)
 		return
 	}
+	if score.Value <= 0 { // nothing to gain: it stays, and has not passed
+		failed := false
+		score.Passed = &failed
+		r.settle(rec, result, score)
+		return
+	}
 	keepUntrusted(rec, score)
 	if policy == config.TamperingUnscored {
 		r.fail(rec, trajectories.OutcomeVerifierError, ClassTampered,

@@ -71,6 +71,18 @@ func TestRunner_AppliesOnTamperingToScores(t *testing.T) {
 	require.Equal(t, []trajectories.Tampering{noted, acted}, r.Tampering)
 }
 
+func TestRunner_KeepsAScoreOfZeroOfATamperedRollout(t *testing.T) {
+	for _, policy := range []string{config.TamperingKeep, config.TamperingZero, config.TamperingUnscored} {
+		for _, value := range []float64{0, -1} {
+			_, r := verified(t, policy, env.Score{Value: value, Tampering: []trajectories.Tampering{acted}}, nil)
+			require.Equal(t, trajectories.OutcomeScored, r.Outcome, policy)
+			require.Equal(t, value, *r.Score, policy)
+			require.False(t, *r.Passed, policy)
+			require.Equal(t, []trajectories.Tampering{acted}, r.Tampering)
+		}
+	}
+}
+
 func TestRunner_LeavesScoresAloneWhereTamperingIsOnlyNoted(t *testing.T) {
 	for _, policy := range []string{config.TamperingKeep, config.TamperingZero, config.TamperingUnscored} {
 		_, r := verified(t, policy, env.Score{Value: 1, Tampering: []trajectories.Tampering{noted}}, nil)

@@ -205,6 +205,7 @@ func TestNoRewardCanBePlanted(t *testing.T) {
 		"an interpreter nobody has":      {agent: "true", files: files{"tests/test.sh": "#!/usr/bin/nobody-has-this\n"}, want: classNoShell},
 		"tests without end":              {agent: "true", files: files{"task.toml": "[agent]\ntimeout_sec = 20\n[verifier]\ntimeout_sec = 1\n[environment]\n", "tests/test.sh": "#!/bin/sh\nsleep 600\n"}, want: classTestsTimeout},
 		"tools that can't be installed":  {agent: "true", files: files{"tests/test.sh": "#!/bin/sh\necho 'curl: (6) Could not resolve host: astral.sh'\necho 0 > /logs/verifier/reward.txt\n"}, want: classSetup},
+		"an answer like a failed setup":  {agent: "echo 'x: uv: not found' > /work/answer", files: files{"tests/test.sh": "#!/bin/sh\ncat /work/answer\necho 0 > /logs/verifier/reward.txt\n"}, want: "0"},
 		"names that the agent broke":     {agent: "echo nameserver 127.0.0.9 > /etc/resolv.conf; touch -r /etc/hostname /etc/resolv.conf", files: files{"tests/test.sh": "#!/bin/sh\necho 'curl: (6) Could not resolve host: astral.sh'\necho 0 > /logs/verifier/reward.txt\n"}, want: "0"},
 		"packages that the agent broke":  {agent: "mkdir -p /etc/apt/apt.conf.d; echo 'Acquire::http::Proxy \"http://127.0.0.1:1\";' > /etc/apt/apt.conf.d/9", files: files{"tests/test.sh": "#!/bin/sh\necho 'E: Failed to fetch http://deb.debian.org/x'\necho 0 > /logs/verifier/reward.txt\n"}, want: "0"},
 		"a file in place of the logs":    {agent: "true", files: files{"tests/test.sh": "#!/bin/sh\nrm -rf /logs\necho 1 > /logs\n"}, want: classNoReward},

@@ -22,7 +22,7 @@ func (v *verification) freshBox(ctx context.Context) error {
 	if apart != "" {
 		return failure(classNoFresh, "the tests have to run in a fresh container, which can't be given what is in %s: the image keeps it in a volume", apart)
 	}
-	undo := toRestore(v.e.own.RestoreTools, v.changes)
+	undo := v.toUndo()
 	switch {
 	case v.where == verifyClean:
 		undo = outsideWork(v.task, v.changes)

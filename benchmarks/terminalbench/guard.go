@@ -357,7 +357,8 @@ func (v *verification) compareTools(ctx context.Context) error {
 	if err := v.unlistable(err); err != nil {
 		return err
 	}
-	packages := upgraded(changes)
+	// Without a supervisor it is unknown whether the tests installed packages.
+	packages := v.installed || v.supervised == nil && upgraded(changes)
 	for _, c := range changes {
 		if slices.Contains(v.changes, c) || v.supervised != nil && slices.Contains(v.supervised.Replaced, c.Path) {
 			continue

@@ -89,7 +89,7 @@ func (v *verification) policy() sandbox.Policy {
 		Code:    codeDirs,
 		Free:    v.task.workDirs(),
 		Foreign: foreign, TestFiles: pytestConfigs,
-		HideSealed: len(foreign) > 0 && !v.task.config.Metadata.TestsReadable, Packages: upgraded(v.changes),
+		HideSealed: len(foreign) > 0 && !v.task.config.Metadata.TestsReadable, Packages: v.installed,
 		Loads: v.solved() || len(v.shadowing()) > 0,
 	}
 }
@@ -218,7 +218,7 @@ func (v *verification) tampering() []trajectories.Tampering {
 		return list
 	}
 	text := v.testText()
-	packages := upgraded(v.changes)
+	packages := v.installed
 	for _, t := range v.tampered {
 		detail := "changed by the agent before the tests"
 		active := v.report.In != verifyClean && !v.undone[t.Path]

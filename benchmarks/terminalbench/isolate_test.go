@@ -63,6 +63,18 @@ func TestVerify_IsolatesTestsFromTheProgramsTheyRun(t *testing.T) {
 	}
 }
 
+func TestVerify_CountsTestsThatHangInTheAgentsProgramAsZero(t *testing.T) {
+	b := newBench(t)
+	b.change = func(c *Config) { c.VerifierRetries = 1 }
+	const toml = "[agent]\ntimeout_sec = 20\n[verifier]\ntimeout_sec = 2\n[environment]\n"
+	writeTask(t, b.root, "program", "#!/bin/sh\nprintf '#!/bin/sh\\nsleep 600\\n' > /work/answer; chmod 755 /work/answer\n", files{"task.toml": toml, "tests/test.sh": "#!/bin/sh\n/work/answer\n"})
+	writeTask(t, b.root, "tests", "#!/bin/sh\ntrue\n", files{"task.toml": toml, "tests/test.sh": "#!/bin/sh\nsleep 600\n"})
+	records := b.run()
+	require.Equal(t, "0", outcome(records["program"]), problemOf(records["program"]))
+	require.Equal(t, int64(2), verifierOf(records["program"]).Get("tries").Int())
+	require.Equal(t, classTestsTimeout, outcome(records["tests"]), problemOf(records["tests"]))
+}
+
 func TestVerify_DoubtsARewardWithoutIsolation(t *testing.T) {
 	b := newBench(t)
 	b.change = func(c *Config) { c.IsolateTests = false }

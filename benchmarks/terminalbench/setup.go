@@ -2,11 +2,13 @@ package terminalbench
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -41,16 +43,23 @@ var testsRan = regexp.MustCompile(`(?m)^(?:=+ .*\b\d+ (?:passed|failed|error|ski
 // setupFailure says in words how a verifier's own preparations failed, "" when its
 // output does not show that.
 func setupFailure(output string) string {
+	why, _ := findSetupFailure(output)
+	return why
+}
+
+// findSetupFailure returns in addition the text that shows it, without the rest of its
+// line.
+func findSetupFailure(output string) (why, phrase string) {
 	if testsRan.MatchString(output) {
-		return ""
+		return "", ""
 	}
 	for _, f := range setupFailures {
 		if at := f.pattern.FindString(output); at != "" {
 			line, _, _ := strings.Cut(strings.TrimSpace(at), "\n")
-			return f.what + ": " + textutil.Quote(line, 60)
+			return f.what + ": " + textutil.Quote(line, 60), line
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // networkFiles are made by the engine for every container, so that what an agent does
@@ -122,7 +131,7 @@ func blocksInstallers(changes []sandbox.Change, c sandbox.Change) bool {
 // it is where the tests ran.
 func (v *verification) brokenDownloads(ctx context.Context) ([]string, error) {
 	var found []string
-	packages := upgraded(v.changes)
+	packages := v.installed
 	for _, c := range v.changes {
 		if (decidesDownloads(c, packages) || blocksInstallers(v.changes, c)) && len(found) < 5 {
 			found = append(found, c.Path)
@@ -150,8 +159,16 @@ func (v *verification) setupFailed(ctx context.Context, ran sandbox.Result) (str
 	if !v.e.own.DetectSetupFailures {
 		return "", nil
 	}
-	why := setupFailure(ran.Stdout.String())
+	why, phrase := findSetupFailure(ran.Stdout.String())
 	if why == "" {
+		return "", nil
+	}
+	source, err := v.foundIn(ctx, phrase)
+	if err != nil {
+		return "", err
+	}
+	if source != "" {
+		v.report.Notes = append(v.report.Notes, "the output of the tests looks as if they could not install their tools ("+why+"), but "+source+", a file of the agent's, holds that text")
 		return "", nil
 	}
 	changed, err := v.brokenDownloads(ctx)
@@ -166,4 +183,93 @@ func (v *verification) setupFailed(ctx context.Context, ran sandbox.Result) (str
 		return "", nil
 	}
 	return why, nil
+}
+
+// Bounds of the search for a text in the agent's files.
+const (
+	maxSearched      = 5000
+	maxSearchedBytes = 256 << 20
+)
+
+// foundIn names a file of the agent's that holds a text, "" for none: tests that compare or
+// print such a file print the text. The first files are searched, up to the bounds.
+func (v *verification) foundIn(ctx context.Context, text string) (string, error) {
+	changer, ok := v.box.(sandbox.Changer)
+	if !ok {
+		return "", nil
+	}
+	var files []sandbox.Change
+	for _, c := range v.changes {
+		tests := strings.HasPrefix(c.Path, testsDir+"/") || strings.HasPrefix(c.Path, "/logs/")
+		if c.Kind != sandbox.Deleted && !v.undone[c.Path] && !tests && len(files) < maxSearched {
+			files = append(files, c)
+		}
+	}
+	// Those in the task's directories come first.
+	dirs := v.task.workDirs()
+	work := func(c sandbox.Change) bool {
+		return slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(c.Path, dir+"/") })
+	}
+	slices.SortStableFunc(files, func(a, b sandbox.Change) int {
+		switch {
+		case work(a) == work(b):
+			return 0
+		case work(a):
+			return -1
+		}
+		return 1
+	})
+	if len(files) == 0 {
+		return "", nil
+	}
+	r, w := io.Pipe()
+	go func() { _ = w.CloseWithError(changer.Export(ctx, files, w)) }() // nil means end of file
+	defer r.Close()
+	name, err := fileWith(io.LimitReader(r, maxSearchedBytes), text)
+	if err != nil {
+		return "", infra("search the agent's files", err)
+	}
+	return name, nil
+}
+
+// fileWith names the first file of an archive that holds a text, "" for none. An archive
+// may be cut short.
+func fileWith(r io.Reader, text string) (string, error) {
+	archive := tar.NewReader(r)
+	for {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		found, err := holds(archive, []byte(text))
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return "", err
+		}
+		if found {
+			return path.Join("/", h.Name), nil
+		}
+	}
+}
+
+// holds says whether a text is in what a reader has.
+func holds(r io.Reader, text []byte) (bool, error) {
+	const block = 64 << 10
+	buffer := make([]byte, 0, block+len(text))
+	for {
+		n, err := r.Read(buffer[len(buffer):min(cap(buffer), len(buffer)+block)])
+		buffer = buffer[:len(buffer)+n]
+		switch {
+		case bytes.Contains(buffer, text):
+			return true, nil
+		case errors.Is(err, io.EOF):
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		kept := copy(buffer, buffer[max(0, len(buffer)-len(text)):])
+		buffer = buffer[:kept]
+	}
 }

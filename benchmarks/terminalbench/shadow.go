@@ -88,12 +88,16 @@ func (v *verification) named(file string) bool {
 // moduleName is the name under which Python imports a file from its directory, "" if it
 // does not.
 func moduleName(file string) string {
-	base := path.Base(file)
-	if base == "__init__.py" {
-		return path.Base(path.Dir(file))
+	if name := fileModule(file); name != "__init__" {
+		return name
 	}
+	return path.Base(path.Dir(file))
+}
+
+// fileModule is a module's name without that of its package.
+func fileModule(file string) string {
 	for _, ending := range []string{".py", ".pyc", ".so"} {
-		if name, ok := strings.CutSuffix(base, ending); ok {
+		if name, ok := strings.CutSuffix(path.Base(file), ending); ok {
 			name, _, _ = strings.Cut(name, ".") // json.cpython-312-x86_64-linux-gnu.so
 			return name
 		}
@@ -103,7 +107,7 @@ func moduleName(file string) string {
 
 // moduleDir is the directory from which Python imports a file.
 func moduleDir(file string) string {
-	if path.Base(file) == "__init__.py" {
+	if fileModule(file) == "__init__" {
 		return path.Dir(path.Dir(file))
 	}
 	return path.Dir(file)

@@ -1,12 +1,9 @@
 package terminalbench
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strings"
@@ -118,16 +115,21 @@ func judgePackage(c sandbox.Change) string {
 		_, below, _ = strings.Cut(c.Path, "/dist-packages/")
 	}
 	top, rest, _ := strings.Cut(below, "/")
-	module := strings.TrimSuffix(top, ".py")
+	module := top
+	if rest == "" && moduleName(top) != "" {
+		module = moduleName(top)
+	}
 	switch {
+	case c.Kind == sandbox.Added && rest == "" && slices.Contains(runnerPackages, module):
+		return "runner"
+	case c.Kind == sandbox.Added && strings.Contains(path.Base(c.Path), ".so") && slices.Contains(runnerPackages, top):
+		return "runner" // Python prefers it to the module's source
 	case path.Ext(c.Path) == ".pyc":
 		return judgeCompiled(c)
 	case strings.Contains(rest, "__pycache__"):
 		return ""
 	case c.Kind != sandbox.Added && (path.Ext(c.Path) == ".py" || strings.Contains(path.Base(c.Path), ".so")):
 		return "patched"
-	case c.Kind == sandbox.Added && rest == "" && slices.Contains(runnerPackages, module):
-		return "runner"
 	case c.Kind == sandbox.Added && rest == "entry_points.txt" && strings.HasPrefix(top, "pytest"):
 		return "plugin"
 	}
@@ -223,9 +225,6 @@ func isTool(name string) bool {
 	return slices.Contains(verifierTools, name)
 }
 
-// packageDatabases change when packages are installed or upgraded.
-var packageDatabases = []string{"/var/lib/dpkg/status", "/lib/apk/db/installed", "/usr/lib/apk/db/installed", "/var/lib/rpm", "/usr/lib/sysimage/rpm", "/var/lib/pacman/local"}
-
 // coreTools are the programs that every test script goes through.
 var coreTools = []string{"sh", "bash", "dash", "busybox", "env"}
 
@@ -248,49 +247,56 @@ func core(c sandbox.Change, upgraded bool) bool {
 // redirected says whether the loader may have been told to take a library of the
 // shells from somewhere else: its list is new, and so is a library of such a name. An
 // agent that installs other libraries changes the list alone.
-func redirected(changes []sandbox.Change) bool {
+func redirected(changes []sandbox.Change, installed bool) bool {
 	list, library := false, false
 	for _, c := range changes {
 		name := path.Base(c.Path)
 		list = list || c.Path == loaderCache
 		library = library || c.Kind != sandbox.Deleted && (shellLibrary(name) || loader(name))
 	}
-	return list && library && !upgraded(changes)
-}
-
-// upgraded says whether a package manager was at work.
-func upgraded(changes []sandbox.Change) bool {
-	return slices.ContainsFunc(changes, func(c sandbox.Change) bool { return slices.Contains(packageDatabases, c.Path) })
+	return list && library && !installed
 }
 
 // toRestore returns the changes that have to be undone before tests may run; none
-// when they may run in the agent's container.
-func toRestore(policy string, changes []sandbox.Change) map[string]bool {
+// when they may run in the agent's container. installed says that packages were.
+func toRestore(policy string, changes []sandbox.Change, installed bool) map[string]bool {
 	undo := map[string]bool{}
-	packages := upgraded(changes)
-	if (policy == tamperingCore || policy == tamperingRestore) && redirected(changes) {
+	if (policy == tamperingCore || policy == tamperingRestore) && redirected(changes, installed) {
 		undo[loaderCache] = true
 	}
 	for _, c := range changes {
-		if policy == tamperingCore && core(c, packages) || policy == tamperingRestore && judgeChange(c) != "" {
+		if policy == tamperingCore && core(c, installed) || policy == tamperingRestore && judgeChange(c) != "" {
 			undo[c.Path] = true
 		}
 	}
 	return undo
 }
 
+// toUndo returns the changes that env.restore_tools undoes before the tests.
+func (v *verification) toUndo() map[string]bool {
+	undo := toRestore(v.e.own.RestoreTools, v.changes, v.installed)
+	if v.e.own.RestoreTools == tamperingRestore {
+		for _, t := range v.tampered {
+			undo[t.Path] = true
+		}
+	}
+	return undo
+}
+
 // judgeChanges returns what of the changes can act on a verifier.
-func judgeChanges(changes []sandbox.Change) []tampering {
+func judgeChanges(changes []sandbox.Change, installed bool) []tampering {
 	var found []tampering
 	for _, c := range changes {
 		if what := judgeChange(c); what != "" {
 			found = append(found, tampering{c.Path, what})
 		}
 	}
-	if redirected(changes) {
+	if redirected(changes, installed) {
 		found = append(found, tampering{loaderCache, "loader"})
 	}
-	if !upgraded(changes) { // nothing was installed that could have brought them
+	if !installed { // nothing was installed that could have brought them
+		found = append(found, shadowedModules(changes)...)
+		found = append(found, nameServices(changes)...)
 		for _, c := range changes {
 			if c.Kind == sandbox.Modified && strings.Contains(path.Base(c.Path), ".so") && libraryDir(path.Dir(c.Path)) && judgeChange(c) == "" {
 				found = append(found, tampering{c.Path, "replaced"})
@@ -315,7 +321,10 @@ func (v *verification) inspect(ctx context.Context) error {
 		return err
 	}
 	v.changes = changes
-	v.tampered = judgeChanges(changes)
+	if err := v.findPackages(ctx); err != nil {
+		return err
+	}
+	v.tampered = judgeChanges(changes, v.installed)
 	v.report.Tampering = v.tampered[:min(len(v.tampered), maxTampering)]
 	if len(v.tampered) > maxTampering {
 		v.report.Notes = append(v.report.Notes, fmt.Sprintf("%d more changes of what the verifier relies on are not listed", len(v.tampered)-maxTampering))
@@ -323,50 +332,10 @@ func (v *verification) inspect(ctx context.Context) error {
 	if err := v.readEntryPoints(ctx, changer); err != nil {
 		return err
 	}
+	if err := v.findShadowingLibraries(ctx); err != nil {
+		return err
+	}
 	return v.keepDiff(ctx, changer)
-}
-
-// maxEntryPoints bounds how many lists of entry points are read.
-const maxEntryPoints = 200
-
-// readEntryPoints looks for plug-ins of pytest among the Python packages that the agent
-// installed: they are known by what their list of entry points says.
-func (v *verification) readEntryPoints(ctx context.Context, changer sandbox.Changer) error {
-	var lists []sandbox.Change
-	for _, c := range v.changes {
-		if c.Kind != sandbox.Deleted && sandbox.InPackages(c.Path) && path.Base(c.Path) == "entry_points.txt" && len(lists) < maxEntryPoints {
-			lists = append(lists, c)
-		}
-	}
-	if len(lists) == 0 {
-		return nil
-	}
-	r, w := io.Pipe()
-	go func() { _ = w.CloseWithError(changer.Export(ctx, lists, w)) }() // nil means end of file
-	defer r.Close()
-	archive := tar.NewReader(r)
-	for {
-		h, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return infra("read the entry points of installed packages", err)
-		}
-		if h.Typeflag != tar.TypeReg || h.Size > 1<<20 {
-			continue
-		}
-		text, err := io.ReadAll(archive)
-		if err != nil {
-			return infra("read the entry points of installed packages", err)
-		}
-		name := path.Join("/", h.Name)
-		if bytes.Contains(text, []byte("[pytest11]")) && !slices.ContainsFunc(v.tampered, func(t tampering) bool { return t.Path == name }) {
-			v.tampered = append(v.tampered, tampering{name, "plugin"})
-			v.report.Tampering = v.tampered[:min(len(v.tampered), maxTampering)]
-		}
-	}
-	return nil
 }
 
 func (v *verification) notInspected(err error) error {

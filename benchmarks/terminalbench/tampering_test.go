@@ -57,11 +57,11 @@ func TestOnlyWhatDecidesEveryScriptIsRestoredByItself(t *testing.T) {
 	shadow := sandbox.Change{Path: "/usr/local/bin/bash", Kind: sandbox.Added}
 	packages := sandbox.Change{Path: "/var/lib/dpkg/status", Kind: sandbox.Modified}
 	all := []sandbox.Change{shell, preload, libc, curl, shadow}
-	require.Equal(t, map[string]bool{"/bin/sh": true, "/etc/ld.so.preload": true, libc.Path: true}, toRestore(tamperingCore, all))
-	require.Equal(t, map[string]bool{"/bin/sh": true, "/etc/ld.so.preload": true}, toRestore(tamperingCore, append(all, packages)), "an upgraded C library stays")
-	require.Len(t, toRestore(tamperingRestore, all), 5)
-	require.Empty(t, toRestore(tamperingNote, all))
-	require.Empty(t, toRestore(tamperingCore, []sandbox.Change{curl, shadow, packages}))
+	require.Equal(t, map[string]bool{"/bin/sh": true, "/etc/ld.so.preload": true, libc.Path: true}, toRestore(tamperingCore, all, false))
+	require.Equal(t, map[string]bool{"/bin/sh": true, "/etc/ld.so.preload": true}, toRestore(tamperingCore, append(all, packages), true), "an upgraded C library stays")
+	require.Len(t, toRestore(tamperingRestore, all, false), 5)
+	require.Empty(t, toRestore(tamperingNote, all, false))
+	require.Empty(t, toRestore(tamperingCore, []sandbox.Change{curl, shadow, packages}, true))
 }
 
 func TestLibrariesOfTheShellsAreTakenFromTheImage(t *testing.T) {
@@ -72,17 +72,17 @@ func TestLibrariesOfTheShellsAreTakenFromTheImage(t *testing.T) {
 	other := sandbox.Change{Path: "/usr/local/lib/libmine.so.1", Kind: sandbox.Added}
 	packages := sandbox.Change{Path: "/var/lib/dpkg/status", Kind: sandbox.Modified}
 	for _, policy := range []string{tamperingCore, tamperingRestore} {
-		require.Equal(t, map[string]bool{library.Path: true, first.Path: true}, toRestore(policy, []sandbox.Change{library, first, other}))
-		require.Equal(t, map[string]bool{list.Path: true}, toRestore(policy, []sandbox.Change{list, elsewhere}), "the loader takes it from there")
-		require.Empty(t, toRestore(policy, []sandbox.Change{list, other}), "make install and ldconfig")
-		require.Empty(t, toRestore(policy, []sandbox.Change{elsewhere}))
+		require.Equal(t, map[string]bool{library.Path: true, first.Path: true}, toRestore(policy, []sandbox.Change{library, first, other}, false))
+		require.Equal(t, map[string]bool{list.Path: true}, toRestore(policy, []sandbox.Change{list, elsewhere}, false), "the loader takes it from there")
+		require.Empty(t, toRestore(policy, []sandbox.Change{list, other}, false), "make install and ldconfig")
+		require.Empty(t, toRestore(policy, []sandbox.Change{elsewhere}, false))
 	}
-	require.Empty(t, toRestore(tamperingCore, []sandbox.Change{library, list, elsewhere, packages}), "an upgrade of packages")
-	require.Equal(t, []tampering{{list.Path, "loader"}}, judgeChanges([]sandbox.Change{list, elsewhere}))
+	require.Empty(t, toRestore(tamperingCore, []sandbox.Change{library, list, elsewhere, packages}, true), "an upgrade of packages")
+	require.Equal(t, []tampering{{list.Path, "loader"}}, judgeChanges([]sandbox.Change{list, elsewhere}, false))
 }
 
 func TestJudgeChanges_NotesLibrariesThatNoPackageHasBrought(t *testing.T) {
 	library := sandbox.Change{Path: "/usr/lib/x86_64-linux-gnu/libz.so.1.2.13", Kind: sandbox.Modified}
-	require.Equal(t, []tampering{{library.Path, "replaced"}}, judgeChanges([]sandbox.Change{library}))
-	require.Empty(t, judgeChanges([]sandbox.Change{library, {Path: "/var/lib/dpkg/status", Kind: sandbox.Modified}}))
+	require.Equal(t, []tampering{{library.Path, "replaced"}}, judgeChanges([]sandbox.Change{library}, false))
+	require.Empty(t, judgeChanges([]sandbox.Change{library, {Path: "/var/lib/dpkg/status", Kind: sandbox.Modified}}, true))
 }

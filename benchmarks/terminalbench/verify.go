@@ -45,13 +45,14 @@ type verification struct {
 	part part
 	tc   *toolcontext.Context
 
-	report   verifierReport
-	closers  []func(context.Context) error
-	box      sandbox.Sandbox // where the tests run
-	root     sandbox.Sandbox // for putting and removing files: box, or another way into it
-	user     sandbox.Sandbox // for running the tests: box, or another way into it
-	changes  []sandbox.Change
-	tampered []tampering
+	report    verifierReport
+	closers   []func(context.Context) error
+	box       sandbox.Sandbox // where the tests run
+	root      sandbox.Sandbox // for putting and removing files: box, or another way into it
+	user      sandbox.Sandbox // for running the tests: box, or another way into it
+	changes   []sandbox.Change
+	tampered  []tampering
+	installed bool // the agent installed packages of the distribution
 
 	copy         string               // an image of the agent's files from before the tests, "" where there is none
 	where        string               // verifySame, verifyFresh or verifyClean: what the task or the configuration wants
@@ -168,7 +169,7 @@ func (v *verification) run(ctx context.Context, result *agentloop.Result) (env.S
 	if v.e.own.StrictTampering && len(v.tampered) > 0 {
 		return env.Score{}, failure(classTampering, "the agent changed what the verifier relies on: %s", v.tampered[0])
 	}
-	restore := len(toRestore(v.e.own.RestoreTools, v.changes)) > 0
+	restore := len(v.toUndo()) > 0
 	switch v.keptRunning(); {
 	case v.where != verifySame || v.needsFresh() || restore:
 		if err := v.freshBox(ctx); err != nil {
@@ -202,6 +203,7 @@ func (v *verification) tests(ctx context.Context, limit time.Duration, left bool
 		return env.Score{}, err
 	}
 	defer v.hideTests(ctx)
+	hung := 0 // tries that ran into the limit after code of the agent's had run
 	for tries := 1; ; tries++ {
 		v.report.Tries++
 		if err := v.disturbed("placing the tests", v.placeTests(ctx)); err != nil {
@@ -230,7 +232,16 @@ func (v *verification) tests(ctx context.Context, limit time.Duration, left bool
 		case left:
 			v.report.Skipped = fmt.Sprintf("the task's time of %s was up while the tests ran", seconds(v.e.own.TaskTimeout.Duration()))
 			return env.Score{Value: 0}, nil
-		case tries > v.e.own.VerifierRetries:
+		}
+		if v.supervised != nil && v.supervised.Ran {
+			hung++
+		}
+		switch {
+		case tries <= v.e.own.VerifierRetries:
+		case hung == tries && hung > 1:
+			v.report.Notes = append(v.report.Notes, fmt.Sprintf("the tests did not end within %s in any of %d tries, in which they ran the agent's program: that is a 0", seconds(limit), tries))
+			return env.Score{Value: 0}, nil
+		default:
 			return env.Score{}, failure(classTestsTimeout, "the tests did not end within %s (%d tries)", seconds(limit), tries)
 		}
 	}

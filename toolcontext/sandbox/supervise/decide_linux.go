@@ -171,6 +171,10 @@ func (x *request) change(dir, name int, follow bool) unix.Errno {
 			return unix.ELOOP
 		}
 	}
+	if x.who.level != untrusted && x.s.copiesForeign(p, x.who) {
+		x.s.note(sandbox.ActResult, p.path, x.pid)
+		return unix.EACCES
+	}
 	if x.who.level != untrusted {
 		if x.who.level == program && compiled(p.path) {
 			x.s.load(p)
@@ -191,6 +195,22 @@ func (x *request) change(dir, name int, follow bool) unix.Errno {
 		x.s.remember(p, maker{untrusted, x.s.copied(p, x.who)})
 	}
 	return 0
+}
+
+// copiesForeign says whether a process copies a foreign file onto a result.
+func (s *Session) copiesForeign(p place, who *process) bool {
+	if _, ok := s.results[p.path]; !ok {
+		return false
+	}
+	base := path.Base(p.path)
+	return slices.ContainsFunc(who.copies, func(from source) bool {
+		if from.dir {
+			inside := path.Join(from.path, base)
+			_, err := os.Lstat(inside)
+			return err == nil && s.isForeign(inside)
+		}
+		return from.exists && s.isForeign(from.path) && (path.Base(from.name) == base || len(who.copies) == 1)
+	})
 }
 
 // changedFixture notes files that the tests wrote and the agent's code then changed, and
@@ -469,6 +489,10 @@ func (x *request) exec() unix.Errno {
 	if x.who.level != untrusted {
 		x.enter(p, e, first)
 	}
+	x.who.copies = nil
+	if x.who.level != untrusted {
+		x.who.copies = e.copies()
+	}
 	x.who.executed, x.who.carries, x.who.sources = true, x.s.policy.HideSealed && e.carries(), nil
 	if first || !x.s.policy.HideSealed {
 		return 0
@@ -508,6 +532,7 @@ func (x *request) execution(p place, interpreter string) execution {
 			}
 			return false
 		},
+		read:   x.s.isContent,
 		sealed: func(name string) bool { _, ok := x.s.sealed[name]; return ok },
 		hooked: x.s.hooked,
 	}

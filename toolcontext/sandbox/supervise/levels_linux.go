@@ -90,6 +90,7 @@ func kindOf(base string) (string, bool) {
 type code struct {
 	files  []string // of code, as they were named
 	module string   // the name of a module
+	text   string   // the code among the arguments
 	inline bool     // code among the arguments, or from standard input
 	input  bool     // code from standard input
 }
@@ -106,7 +107,7 @@ func codeOf(kind string, argv []string) code {
 		}
 		switch {
 		case slices.Contains(in.inline, a) || kind == "sh" && strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.Contains(a, "c"):
-			c.inline = true
+			c.inline, c.text = true, value
 			return c
 		case slices.Contains(in.module, a):
 			c.module = value
@@ -144,6 +145,7 @@ type execution struct {
 	tests   func(name string) bool // it is below what is sealed, or that itself
 	code    func(name string) bool // programs and libraries are there
 	written func(dir string) bool  // the tests wrote something below
+	read    func(text string) bool // it is the content of a file of the agent's that was read
 	sealed  func(name string) bool
 	// hooked says that package managers may run programs that are not of the image.
 	hooked  bool
@@ -190,6 +192,8 @@ func (x execution) next(from level) level {
 			return carrier
 		}
 		return program
+	case x.code(x.file) && x.foreign(x.input()): // such as sqlite3 with a script
+		return untrusted
 	case slices.Contains(builders, base) && x.foreign(x.workdir), slices.ContainsFunc(x.argv[min(1, len(x.argv)):], x.namesForeign):
 		return untrusted
 	}
@@ -222,10 +226,14 @@ func (x execution) interpreted(kind string) level {
 }
 
 // interprets says whether an interpreter runs code for which is holds: a file, a module
-// or its standard input.
+// or its standard input. Code among the arguments is judged by whether it was read from a
+// file of the agent's.
 func (x execution) interprets(kind string, is func(name string) bool) bool {
 	c := codeOf(kind, x.argv)
 	if slices.ContainsFunc(c.files, func(arg string) bool { return x.names(arg, is) }) || c.input && is(x.input()) {
+		return true
+	}
+	if c.text != "" && x.read(c.text) {
 		return true
 	}
 	if c.module == "" {
@@ -289,7 +297,7 @@ func (x execution) runsAgent() bool {
 		return x.agents(x.workdir) || slices.ContainsFunc(args, x.namesAgents)
 	}
 	// Compilers and the like. Other programs than those of the system belong to the tests.
-	return x.code(x.file) && !x.script && slices.ContainsFunc(args, x.namesAgents)
+	return x.code(x.file) && !x.script && (slices.ContainsFunc(args, x.namesAgents) || x.agents(x.input()))
 }
 
 // mixes says whether a compiler or builder works on files of the tests, too.
@@ -337,6 +345,30 @@ func (x execution) runtimeOfAgent(args []string) bool {
 }
 
 func (x execution) namesAgents(arg string) bool { return x.names(arg, x.agents) }
+
+// source is what a copier is told to copy.
+type source struct {
+	name string // as it was named
+	place
+}
+
+// copies returns what a copier is told to copy, nil for another program.
+func (x execution) copies() []source {
+	base := path.Base(x.file)
+	if base == "busybox" && len(x.argv) > 0 {
+		base = path.Base(x.argv[0])
+	}
+	if !slices.Contains(copiers, base) {
+		return nil
+	}
+	var list []source
+	for _, arg := range x.argv[min(1, len(x.argv)):] {
+		if !strings.HasPrefix(arg, "-") && len(arg) <= maxPath {
+			list = append(list, source{arg, x.resolve(arg)})
+		}
+	}
+	return list[:max(0, len(list)-1)]
+}
 
 // copiers have their target as their last argument.
 var copiers = []string{"cp", "mv", "ln"}

@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"io"
 	"os"
 	"path"
 	"slices"
@@ -290,6 +291,7 @@ func (x *request) noteRead() {
 			name = path.Join(atFD(x.tid, int32(uint32(x.arg(x.call.dir)))), name)
 		}
 		if base := path.Base(name); x.s.isAgents(path.Clean(name)) && len(x.who.sources) < maxSources {
+			x.s.recentRead(path.Clean(name))
 			if x.who.sources == nil {
 				x.who.sources = map[string]bool{}
 			}
@@ -304,6 +306,45 @@ func (x *request) noteRead() {
 	} else if compiled(text) && path.IsAbs(text) {
 		x.s.load(place{path: text}) // there is no compiled form yet, nor its directory
 	}
+}
+
+// Bounds of the files with which code among arguments is compared.
+const (
+	maxRecent    = 100
+	maxCodeBytes = 128 << 10 // the kernel's limit for one argument
+	minCodeBytes = 8         // shorter ones are the same by chance
+)
+
+// recentRead notes a file of the agent's that was read last.
+func (s *Session) recentRead(name string) {
+	if i := slices.Index(s.recent, name); i >= 0 {
+		s.recent = slices.Delete(s.recent, i, i+1)
+	} else if len(s.recent) >= maxRecent {
+		s.recent = s.recent[1:]
+	}
+	s.recent = append(s.recent, name)
+}
+
+// isContent says whether a text is the content of a file of the agent's that was read
+// lately, as in bash -c "$(cat /app/command)".
+func (s *Session) isContent(text string) bool {
+	text = strings.TrimSpace(text)
+	if len(text) < minCodeBytes {
+		return false
+	}
+	return slices.ContainsFunc(s.recent, func(name string) bool {
+		f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0) // a pipe without a writer would block
+		if err != nil {
+			return false
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil || !info.Mode().IsRegular() || info.Size() < int64(len(text)) || info.Size() > maxCodeBytes {
+			return false
+		}
+		content, err := io.ReadAll(io.LimitReader(f, maxCodeBytes))
+		return err == nil && strings.TrimSpace(string(content)) == text
+	})
 }
 
 // maxSources bounds the names of the agent's files that a process has read.

@@ -67,6 +67,7 @@ type Session struct {
 	recalled map[int]recalled // by thread
 	handed   handed           // to all processes that run the agent's code
 	limit    uint64           // the command's markLimit
+	recent   []string         // files of the agent's that programs which don't run its code read last
 	ranAgent bool             // the agent's code was started
 	unmarked bool             // a process that runs it could not be marked
 	outputs  pathSet          // files in which the script keeps its results
@@ -99,6 +100,7 @@ type process struct {
 	executed bool            // it has become another program since it was made
 	carries  bool            // it runs a plain tool that was given files of the agent's
 	mixed    bool            // a compiler or builder that works on files of the tests, or started by one
+	copies   []source        // what it copies, if it is a copier such as cp
 	sources  map[string]bool // names of the agent's files that it has read
 }
 
