@@ -12,9 +12,9 @@ import (
 
 func TestJudgeChange_FindsCompiledModulesOfTestRunners(t *testing.T) {
 	for name, want := range map[string]string{
-		"/usr/local/lib/python3.11/dist-packages/pluggy.pyc":                                 "runner",
-		"/usr/local/lib/python3.11/dist-packages/pluggy.cpython-311-x86_64-linux-gnu.so":     "runner",
-		"/usr/lib/python3/dist-packages/_pytest/config.cpython-311-x86_64-linux-gnu.so":      "runner",
+		"/usr/local/lib/python3.11/dist-packages/pluggy.pyc":                                 "patched",
+		"/usr/local/lib/python3.11/dist-packages/pluggy.cpython-311-x86_64-linux-gnu.so":     "patched",
+		"/usr/lib/python3/dist-packages/_pytest/config.cpython-311-x86_64-linux-gnu.so":      "patched",
 		"/usr/local/lib/python3.11/dist-packages/numpy.pyc":                                  "",
 		"/usr/lib/python3/dist-packages/_pytest/__pycache__/config.cpython-311.pyc":          "",
 		"/usr/local/lib/python3.11/dist-packages/numpy/core.cpython-311-x86_64-linux-gnu.so": "",

@@ -107,6 +107,15 @@ func startsUp(dir, name, whole string) bool {
 	return dir == "/" && slices.Contains(pytestConfigs, name)
 }
 
+// sourceOnly are those of runnerPackages that have no compiled modules.
+var sourceOnly = []string{"pytest", "_pytest", "pluggy", "iniconfig", "packaging"}
+
+// compiledModule says whether Python takes a file for a module without its source. It
+// prefers a library to the source.
+func compiledModule(name string) bool {
+	return path.Ext(name) == ".so" || path.Ext(name) == ".pyc" && path.Base(path.Dir(name)) != "__pycache__"
+}
+
 // judgePackage judges changes of installed Python packages. Installing others than those
 // test runners are made of is common, and acts on no tests.
 func judgePackage(c sandbox.Change) string {
@@ -120,10 +129,10 @@ func judgePackage(c sandbox.Change) string {
 		module = moduleName(top)
 	}
 	switch {
+	case c.Kind == sandbox.Added && compiledModule(c.Path) && (rest == "" && slices.Contains(runnerPackages, module) || slices.Contains(sourceOnly, top)):
+		return "patched" // no package brings it
 	case c.Kind == sandbox.Added && rest == "" && slices.Contains(runnerPackages, module):
 		return "runner"
-	case c.Kind == sandbox.Added && strings.Contains(path.Base(c.Path), ".so") && slices.Contains(runnerPackages, top):
-		return "runner" // Python prefers it to the module's source
 	case path.Ext(c.Path) == ".pyc":
 		return judgeCompiled(c)
 	case strings.Contains(rest, "__pycache__"):
