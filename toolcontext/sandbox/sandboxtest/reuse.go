@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hermes-env/hermes-env/internal/textutil"
 	"github.com/hermes-env/hermes-env/toolcontext/sandbox"
 )
 
@@ -77,9 +78,13 @@ func (u *used) done(t *testing.T, s sandbox.Sandbox) {
 		return
 	}
 	require.NoError(t, err)
+	// Sessions go on where they were, which is about to be removed.
+	r, err := s.Exec(ctx, sandbox.Command{Script: "cd -- " + textutil.ShellQuote(s.Info().Dir), Session: true})
+	require.NoError(t, err)
+	require.Zero(t, r.ExitCode, "%v", r)
 	env := environment(s.Info())
 	env["KEPT"] = kept
-	r, err := s.Exec(ctx, sandbox.Command{Env: env, Script: places + `for f in .* *; do case "$KEPT" in *"/$f/"*) continue ;; esac; ` +
+	r, err = s.Exec(ctx, sandbox.Command{Env: env, Script: places + `for f in .* *; do case "$KEPT" in *"/$f/"*) continue ;; esac; ` +
 		`[ -e "./$f" ] || [ -L "./$f" ] || continue; rm -rf -- "./$f" 2>/dev/null || { chmod -R u+rwx -- "./$f"; rm -rf -- "./$f"; } || exit 1; done; done`})
 	require.NoError(t, err)
 	require.Zero(t, r.ExitCode, "clean the sandbox for the next test: %v", r)
